@@ -40,6 +40,7 @@ def short(value: Any) -> str:
 
 
 NAME = 32  # letters of a column or level in a sentence that names many
+GROUPED = 10_000  # from which on digits are grouped; below there are years
 MULTIPLES = ("factor", "deviance")  # spreads whose intervals are multiples of the prediction
 
 
@@ -49,7 +50,7 @@ def number(value: float | None, digits: int = 4) -> str:
         return "–"
     if abs(value) >= 10**digits:
         return f"{value:,.0f}" if abs(value) < 1e12 else f"{value:.{digits - 1}e}"
-    return f"{value:.{digits}g}"
+    return f"{value:,.{digits}g}" if abs(value) >= GROUPED else f"{value:.{digits}g}"
 
 
 def width_words(width: float, spread: str, centre: float = 1.0, digits: int = 6) -> str:

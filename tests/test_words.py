@@ -46,6 +46,12 @@ def test_numbers_for_the_eye(value: float | None, text: str) -> None:
     assert number(value) == text
 
 
+def test_more_digits_are_grouped_as_fewer_are() -> None:
+    assert [number(value, 6) for value in (57656.42, 4088327.0, 1968.0, 0.123456789)] == [
+        "57,656.4", "4,088,327", "1968", "0.123457",
+    ]  # fmt: skip
+
+
 def test_small_numbers_are_written_as_people_do() -> None:
     assert power_of_ten(3.4e-17).replace("\N{NO-BREAK SPACE}", " ") == "3 × 10⁻¹⁷"
 

@@ -145,7 +145,7 @@ class Lanes extends Panel {
     button = el("button", "shoal-small", "Free it")
     button.type = "button"
     button.title = `Let worker ${rank} compute at its own speed again`
-    button.setAttribute("aria-label", `Free worker ${rank}`)
+    button.setAttribute("aria-label", `Free it: worker ${rank}`)
     button.onclick = () => {
       button.disabled = true
       this.view.say("free", rank)

@@ -152,7 +152,7 @@ def steps(config: Mapping[str, Any]) -> list[Panel]:
               hover=".3s", from_zero=True, waiting="Workers are looked at once a second."),
         chart("bytes", "Sent by workers", [
             series("bytes_sent", "Sent", 0, smooth=True), series("bytes_saved", "Saved by compression", 2, smooth=True),
-        ], ticks=".2s", hover=".3s", suffix="B", from_zero=True, hint="in one round"),
+        ], ticks=".2s", hover=".3s", suffix="B", from_zero=True, hint="from one record of the run to the next"),
         chart("gpu", "Graphics processors", [series("gpu", "In use", 7)], table="rates", unit="percent", range=(0, 1),
               ticks=".0%", hover=".0%", optional=True),
     ]  # fmt: skip

@@ -15,7 +15,7 @@ from shoal.dashboard.live.network import show_network
 from shoal.dashboard.parts import results, wording
 from shoal.dashboard.parts.literal import heading, line, notice
 from shoal.dashboard.parts.states import state_of
-from shoal.dashboard.parts.waiting import watch
+from shoal.dashboard.parts.waiting import until_resumed, watch
 from shoal.dashboard.tables import at_hand
 from shoal.dashboard.tables.needed import nothing_there
 from shoal.dashboard.tables.sources import table_of
@@ -120,6 +120,7 @@ def _result(run: Run) -> None:
 def _gradient(run: Run, state: str, config: Mapping[str, Any]) -> None:
     active = state in ACTIVE
     if not active:
+        until_resumed(run)
         _ending(run.standing)
     controls.bar(run, state, config)
     if not active and run.result:

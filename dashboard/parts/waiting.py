@@ -27,6 +27,7 @@ class ButtonState(TypedDict):
 
 
 REFRESH = 0.4  # seconds between two looks at a run
+SELDOM = 3.0  # of a run that has ended, which hardly ever goes on
 SOON, LOOK = 1.5, 0.02  # seconds: an answer that comes so soon needs no bar, and nothing flickers
 
 
@@ -75,6 +76,17 @@ def _bar(run: Run, what: str, address: dict[str, str]) -> None:
     with st.container(border=True):
         line(f"{what}: {stage}, {fraction:.0%}{estimate(run, fraction)}")
         st.progress(min(1.0, max(0.0, fraction)))
+
+
+def until_resumed(run: Run) -> None:
+    """Nothing to see; the whole page is drawn again when the run goes on: somebody may resume it in another tab."""
+    _ended(run, places.asked_for())
+
+
+@st.fragment(run_every=SELDOM)
+def _ended(run: Run, address: dict[str, str]) -> None:
+    if run.is_active and places.is_asked_for(address):
+        widget_values.draw_anew()
 
 
 def on_the_way(run: Run, show: Callable[[Run], None]) -> None:

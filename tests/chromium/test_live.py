@@ -226,9 +226,9 @@ def test_a_killed_worker_is_lost_and_comes_back(visitor: Visitor, tmp_path: Path
     page.get_by_role("button", name="Slow down", exact=True).click()
     expect(lane).to_contain_text("slowed 4 times")
     page.keyboard.press("Escape")
-    page.get_by_role("button", name="Free worker 1").click()
+    page.get_by_role("button", name="Free it: worker 1").click()
     expect(happened.filter(has_text="Worker 1 is freed, on request.")).to_have_count(1)
-    expect(page.get_by_role("button", name="Free worker 1")).to_have_count(0)
+    expect(page.get_by_role("button", name="Free it: worker 1")).to_have_count(0)
     into_view(page, "[data-panel=loss]")
     marked = "sel => document.querySelector(sel)?.layout?.annotations?.map(a => a.hovertext).join()"
     page.wait_for_function(
@@ -304,6 +304,11 @@ def test_two_tabs_and_a_phone(visitor: Visitor, browser: Browser, server: Server
     expect(page.get_by_role("button", name="Resume")).to_be_visible()  # the other tab hears of it
     shows_the_whole_run(small, run)
     shows_the_whole_run(page, run)
+    stop(page)
+    expect(small.get_by_role("tab", name="Training")).to_be_visible()
+    assert ended(run) == "stopped"
+    page.get_by_role("button", name="Resume").click()
+    expect(small.get_by_role("button", name="Pause")).to_be_visible()  # an ended run that goes on is heard of as well
     context.close()
     assert phone.problems == []
     stop(page)

@@ -14,6 +14,7 @@ from scipy import stats
 
 from shoal.fitting.model_file import load_model
 from shoal.library.saved_models import Version
+from shoal.words import term_shown
 from support.report import SECTIONS, TARGET, Floats, Made, along, harmless, number, penguins, plain
 from support.tables import Answer
 from support.tables import shoal as command
@@ -42,12 +43,12 @@ def test_every_kind_of_model_has_a_whole_report(kind: str, make: Callable[..., M
     assert [h for h in page.headings if h in SECTIONS] == SECTIONS
     assert page.notes == contents["warnings"]
     table = page.rows("Coefficients")
-    assert list(table) == ["(intercept)", *contents["coefficients"]]
+    assert list(table) == ["(intercept)", *map(term_shown, contents["coefficients"])]
     assert number(table["(intercept)"]["coefficient"]) == pytest.approx(contents["intercept"], rel=1e-5, abs=1e-300)
     for name, value in contents["coefficients"].items():
-        assert number(table[name]["coefficient"]) == pytest.approx(value, rel=1e-5)
+        assert number(table[term_shown(name)]["coefficient"]) == pytest.approx(value, rel=1e-5)
         standardized = contents["coefficients_standardized"][name]
-        assert number(table[name]["per std. dev."]) == pytest.approx(standardized, rel=1e-5)
+        assert number(table[term_shown(name)]["per std. dev."]) == pytest.approx(standardized, rel=1e-5)
     scores = page.rows("Scores")
     for part, words in (("train", "training rows"), ("test", "test rows")):
         if contents[part]["rows"]:
@@ -65,7 +66,7 @@ def test_the_intervals_of_a_linear_model_are_those_of_its_file(make: Callable[..
     table = page.rows("Coefficients")
     for name, found in [("(intercept)", inference["intercept"]), *inference["coefficients"].items()]:
         for word, key in (("std. error", "std_error"), ("t", "t"), ("p", "p_value"), ("low", "low"), ("high", "high")):
-            assert number(table[name][word]) == pytest.approx(found[key], rel=1e-5), (name, word)
+            assert number(table[term_shown(name)][word]) == pytest.approx(found[key], rel=1e-5), (name, word)
     assert "95 % give an interval that holds the true coefficient" in page.text
     drawn = [a for tag, a in page.tags if tag == "line" and (a.get("class") or "").startswith("interval ")]
     spread = {
