@@ -303,7 +303,7 @@ def _inspect(chosen: argparse.Namespace) -> None:
 
 
 def _remarks(column: ColumnLook) -> str:
-    return ", ".join([*column.flags, *([f"written {column.written}"] if column.written else [])])
+    return ", ".join([*column.flags, *([f"written {column.written_told}"] if column.written else [])])
 
 
 # ------------------------------------------------------------------ train

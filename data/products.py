@@ -93,8 +93,8 @@ def _check_column(name: str, config: RunConfig, columns: Mapping[str, Column], u
 def levels_said(column: Column, config: RunConfig) -> tuple[str, str]:
     """How many different values a column has that has too many, and of which limit."""
     if not column.more_levels:
-        return str(len(column.levels)), f"limit: max_levels = {config.max_levels}"
-    known = f"more than {len(column.levels)}"
+        return f"{len(column.levels):,}", f"limit: max_levels = {config.max_levels}"
+    known = f"more than {len(column.levels):,}"
     if len(column.levels) > config.max_levels:
         return known, f"limit: max_levels = {config.max_levels}"
     limit = f"limit: {BLOCK_LEVELS:,} in 8 MB of the file and {MOST_LEVELS:,} in all"

@@ -199,7 +199,7 @@ def _end(value: Any) -> str:
 def _remarks(column: ColumnLook, target: str | None) -> str:
     first = ["the column to predict"] if column.name == target else []
     if column.written:
-        first.append(f"written {column.written}")
+        first.append(f"written {column.written_told}")
     said = [wording.FLAGS.get(flag, flag) for flag in column.flags]
     if "high_cardinality" in column.flags and "id_like" not in column.flags:  # a key of rows is no use with any limit
         said.append("unless Most levels is raised")

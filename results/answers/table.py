@@ -8,12 +8,17 @@ from functools import cached_property
 from typing import Any
 
 from shoal.lazy.classes import dataclass
+from shoal.lazy.patterns import pattern
 from shoal.results.findings import Finding
 from shoal.results.plain import plain, read
 from shoal.results.target import TargetLook
 
 MEASURED = ("numeric", "datetime")  # types of columns that hold numbers
 SHOWN_AS = ("histogram", "frequent", "levels")  # what only some columns have
+
+
+# In the examples of how numbers are written, 1.234,56 and 12,34,567.89.
+_THOUSANDS, _DECIMAL = pattern(r"1\D?(?=234)|12\D34\D(?=567)"), pattern(r"(?:234|567)([.,])\d")
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,12 @@ class ColumnLook:
     def values_are(self) -> str:
         """What a person sees in it."""
         return "dates" if self.type == "datetime" else "numbers"
+
+    @property
+    def written_told(self) -> str:
+        """The example of how its values are written, without thousands where it has none: no age is 1.234,56."""
+        ends = [abs(end) for end in (self.min, self.max) if isinstance(end, (int, float))]
+        return _THOUSANDS.sub("", self.written, 1) if ends and max(ends) < 1000 else self.written
 
     @property
     def is_measured(self) -> bool:
@@ -124,8 +135,10 @@ class TableLook:
     @property
     def decimal_told(self) -> str:
         """What is to be said behind the table's decimal mark."""
-        marked = any(column.written and column.type == "numeric" for column in self.columns)
-        return " where a column is not written otherwise" if marked else ""
+        marked = [column.written for column in self.columns if column.written and column.type == "numeric"]
+        own = [mark for text in marked for mark in _DECIMAL.findall(text) if mark != self.dialect.get("decimal")]
+        others = f", as {len(own):,} {'is' if len(own) == 1 else 'are'} with {own[0]!r}" if len(set(own)) == 1 else ""
+        return f" where a column is not written otherwise{others}" if marked else ""
 
     @property
     def rows_read(self) -> int:

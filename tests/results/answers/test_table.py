@@ -49,3 +49,16 @@ def test_an_answer_of_another_version_is_told_by_the_place_that_differs(file: Pa
     said["columns"][2]["frequent"] = [["a", "20"]]
     with pytest.raises(Malformed, match=r"'columns\[2\].frequent\[0\]\[1\]' should be a whole number"):
         TableLook.from_dict(said)
+
+
+def test_how_numbers_are_written_is_told_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOAL_HOME", str(tmp_path / "home"))
+    rows = "".join(f"{20 + i % 60} let;€ {i % 9 + 1}.{i % 900 + 100},50;{i % 7}\n" for i in range(200))
+    path = tmp_path / "t.csv"
+    path.write_text(f"age;price;rooms\n{rows}")
+    found = shoal.inspect(path)
+    assert [column.written_told for column in found.columns] == ["234,56 let", "€ 1.234,56", ""]
+    assert found.decimal_told == " where a column is not written otherwise, as 2 are with ','"
+    said = command("inspect", path).out
+    assert "written 234,56 let" in said
+    assert "decimal mark '.' where a column is not written otherwise, as 2 are with ','" in said

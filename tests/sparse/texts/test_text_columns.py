@@ -140,7 +140,7 @@ def test_a_fit_is_scikit_learns_on_a_sparse_matrix_made_by_others(tmp_path: Path
     left = shoal.fit(tmp_path / "table.csv", **{**asked, "max_levels": 24_999})
     assert [*left.coefficients] == ["a"]
     assert any(
-        "'id' has 25000 different values and is left out (limit: max_levels = 24999)" in w for w in left.warnings
+        "'id' has 25,000 different values and is left out (limit: max_levels = 24999)" in w for w in left.warnings
     )
 
 
