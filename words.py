@@ -256,10 +256,14 @@ def compared(references: Mapping[str, str], most: int = 12) -> str:
     """What the coefficients of text columns are differences to, as one sentence; empty without such columns."""
     if not references:
         return ""
-    said = [
-        f"{shortened(column, NAME)}: {'no value' if level == '__missing__' else shortened(level, NAME)}"
-        for column, level in references.items()
-    ]
+    alike: dict[str, list[str]] = {}  # of many columns those with one level share a place, as questions of a survey do
+    for column, level in references.items():
+        alike.setdefault(level if len(references) > most else column, []).append(column)
+    said = []
+    for columns in alike.values():
+        level, more = references[columns[0]], f" and {len(columns) - 1:,} more" if len(columns) > 1 else ""
+        told = "no value" if level == "__missing__" else shortened(level, NAME)
+        said.append(f"{shortened(columns[0], NAME)}{more}: {told}")
     return f"Levels of text columns are compared with {listed(said, most)}."
 
 

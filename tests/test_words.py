@@ -84,6 +84,13 @@ def test_long_names_make_no_wall_of_what_levels_are_compared_with() -> None:
     )
 
 
+def test_many_columns_that_are_compared_with_the_same_share_a_place() -> None:
+    questions = {f"Q{i}": "Agree" for i in range(100)} | {f"F{i}": "Always" for i in range(2)} | {"city": "Ulm"}
+    assert compared(questions) == (
+        "Levels of text columns are compared with Q0 and 99 more: Agree, F0 and 1 more: Always, city: Ulm."
+    )
+
+
 # ------------------------------------------------------------------ lists in one line
 
 

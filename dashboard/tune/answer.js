@@ -74,7 +74,7 @@ class Coefficients {
     const shown = this.showsAll ? order : kept.slice(0, ROWS)
     const most = Math.max(...kept.slice(0, 1).map((j) => Math.abs(point.weights[j])), 1e-300)
     const head = cells(el("tr"), "th", ["Column", "Weight", "Standardised", "In the file's units"])
-    const rows = shown.map((j) => this.row(terms[j], point.weights[j], point.coefficients[j], most))
+    const rows = shown.map((j) => this.row(j, point.weights[j], point.coefficients[j], most))
     const last = cells(el("tr", "tune-quiet"), "td", ["(intercept)", "", "", number(point.intercept)])
     this.table.replaceChildren(el("thead"), el("tbody"))
     this.table.tHead.append(head)
@@ -89,7 +89,8 @@ class Coefficients {
     put(this.certificate, `Proven by its ${kind === "kkt" ? "gradient" : "duality gap"}: ${sure}.`)
   }
 
-  row(name, w, coef, most) {
+  row(j, w, coef, most) {
+    const name = this.view.terms[j]
     const row = el("tr")
     row.dataset.term = name
     const bar = el("td", "tune-bar")
@@ -100,7 +101,7 @@ class Coefficients {
     bar.append(fill)
     const value = el("td", "tune-figure", number(coef))
     value.dataset.value = coef
-    row.append(termed(el("td"), name), bar, el("td", "tune-figure", number(w, 3)), value)
+    row.append(termed(el("td"), name, this.view.owners[j]), bar, el("td", "tune-figure", number(w, 3)), value)
     return row
   }
 }

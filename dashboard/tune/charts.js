@@ -38,11 +38,13 @@ class Figure {
     this.root.hidden = !view.curve || view.curve.alphas.length < 2
     if (this.root.hidden || !view.point) return
     this.describe()
+    if (!this.plotted) put(this.div, "Drawing …") // no empty frame while the library is fetched
     const Plotly = await loadPlotly(view.settings.plotly)
     if (this.root.hidden || !this.div.clientWidth) return
     if (anew || this.drawn !== view.curve) {
       this.drawn = view.curve
       const first = !this.plotted
+      if (first) this.div.replaceChildren()
       this.plotted = true
       await Plotly.react(this.div, ...this.whole(theme(this.root)), { displayModeBar: false, doubleClick: false, showTips: false }) // prettier-ignore
       if (first) this.div.on("plotly_click", (e) => view.pick(e.points[0].x))
@@ -125,16 +127,17 @@ class PathChart extends Figure {
       hovertemplate: `${whole(terms[j])}<br>alpha %{x:.4g}<br>%{y:.4g}<extra></extra>`,
     })) // prettier-ignore
     put(this.note, rest.length ? `standardised; ${rest.length} ${rest.length === 1 ? "other is" : "others are"} grey` : "standardised") // prettier-ignore
-    this.names.replaceChildren(...this.top.map((j, n) => this.name(terms[j], colors.colors[n])))
+    this.names.replaceChildren(...this.top.map((j, n) => this.name(j, colors.colors[n])))
     return [[grey, ...traces], this.layout(colors, {}, { zeroline: true, zerolinecolor: colors.border })]
   }
 
-  name(term, color) {
+  name(j, color) {
+    const { terms, owners } = this.view
     const item = el("li")
     const mark = el("i")
     mark.style.background = color
-    item.append(mark, el("span", "", inLegend(term)))
-    item.title = term
+    item.append(mark, el("span", "", inLegend(terms[j], owners[j])))
+    item.title = terms[j]
     return item
   }
 

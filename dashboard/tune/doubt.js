@@ -48,7 +48,7 @@ class Doubt {
     const order = this.showsAll || !used.length ? all : used
     const rows = order.map((j) => {
       const row = el("tr")
-      row.append(termed(el("td"), terms[j]), el("td", "tune-figure", number(ways[0].estimate[j])))
+      row.append(termed(el("td"), terms[j], view.terms[j] === terms[j] ? view.owners[j] : []), el("td", "tune-figure", number(ways[0].estimate[j])))
       for (const way of ways) {
         const [low, high] = [way.low[j], way.high[j]]
         const known = low !== null && high !== null

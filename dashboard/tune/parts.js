@@ -10,15 +10,15 @@ const TAIL = 10 // letters at the end of a long name that are always seen
 const LEVEL = 30 // letters of a level that has a line of its own
 
 // The column and its level, where both are too long for one line and the level for the end of a name that is cut.
-function columnAndLevel(term) {
-  const at = term.lastIndexOf("=")
-  const level = term.slice(at + 1)
-  return at > 0 && level.length <= LEVEL && term.length > LEVEL ? [term.slice(0, at), level] : null
+function columnAndLevel(term, [column, ...others]) {
+  if (others.length || !term.startsWith(`${column}=`)) return null
+  const level = term.slice(column.length + 1)
+  return level.length <= LEVEL && term.length > LEVEL ? [column, level] : null
 }
 
 // A column of the design in the cell of a table: of a long name the whole level is seen, or levels would look alike.
-function termed(cell, term) {
-  const parts = columnAndLevel(term)
+function termed(cell, term, owners) {
+  const parts = columnAndLevel(term, owners)
   if (!parts) return named(cell, term)
   cell.title = term
   cell.append(named(el("div"), parts[0]), el("div", "tune-level", `= ${parts[1]}`))
@@ -26,8 +26,8 @@ function termed(cell, term) {
 }
 
 // The same in one line of a legend.
-function inLegend(term, most = 30) {
-  const parts = columnAndLevel(term)
+function inLegend(term, owners, most = 30) {
+  const parts = columnAndLevel(term, owners)
   if (!parts) return shortened(term, most)
   const level = shortened(parts[1], most - 10)
   return `${shortened(parts[0], most - 1 - level.length)}=${level}`

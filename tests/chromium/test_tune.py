@@ -335,3 +335,15 @@ def test_nonsense_for_alpha_does_not_stay_but_the_slider_does_through_a_model_wi
         page.get_by_text(model, exact=True).click()
         drawn_alpha(page)
     assert abs(int(slider.input_value()) - before) <= 1
+
+
+def test_words_stand_where_charts_will_be_drawn(visitor: Visitor) -> None:
+    held: list[Route] = []
+    visitor.page.route(re.compile(r"plotly[^/]*\.js"), lambda route: held.append(route))
+    page = visitor.visit("tune?data=penguins")
+    waiting = page.get_by_text("Drawing …", exact=True)
+    expect(waiting).to_have_count(2)
+    for route in held:
+        route.continue_()
+    expect(page.locator(".tune-plot.js-plotly-plot")).to_have_count(2)
+    expect(waiting).to_have_count(0)
