@@ -291,7 +291,9 @@ def test_names_from_files_stay_text_and_a_phone_shows_it_all(visitor: Visitor, s
     frame = pd.DataFrame(
         {HOSTILE: rng.normal(size=90), "a very long name " * 6: rng.normal(size=90), "b": rng.normal(size=90)}
     )
-    frame["y"] = 2 * frame[HOSTILE] + frame["b"] + rng.normal(size=90)
+    asked = f"Q1. {'Thinking about the office ' * 4}do you agree?"
+    frame[asked] = rng.choice(["Agree", "Strongly disagree", "Neither agree nor disagree"], size=90)
+    frame["y"] = 2 * frame[HOSTILE] + frame["b"] + 5 * (frame[asked] == "Agree") + rng.normal(size=90)
     file = tmp_path / "hostile.csv"
     frame.to_csv(file, index=False)
     page = visitor.visit()
@@ -300,9 +302,11 @@ def test_names_from_files_stay_text_and_a_phone_shows_it_all(visitor: Visitor, s
     page.set_viewport_size({"width": 420, "height": 900})
     opened(visitor, f"tune?data={address(page)['data']}&target=y")
     expect(page.locator("[data-part=coefficients]").get_by_text(HOSTILE)).to_be_visible()
+    levels = page.locator("[data-part=coefficients] .tune-level")  # whole: cut in the middle both end in "disagree"
+    assert sorted(levels.all_inner_texts()) == ["= Neither agree nor disagree", "= Strongly disagree"]
     fits(page)
     assert page.locator(".tune img").count() == 0
-    assert page.locator(".tune-names li").all_inner_texts()[-1].startswith("a very long")
+    assert any(name.startswith("a very long") for name in page.locator(".tune-names li").all_inner_texts())
     page.set_viewport_size({"width": 780, "height": 900})  # half a screen: two cards side by side, and no figure is cut
     figures = page.locator("[data-part=coefficients] .tune-scroll")
     expect(figures).to_be_visible()
