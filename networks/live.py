@@ -24,7 +24,7 @@ from shoal.errors import DataError, TrainingError
 from shoal.models import Array, Values
 from shoal.networks.allocating import keep_memory
 from shoal.networks.code import named
-from shoal.networks.compiling import bound_memory, compiled
+from shoal.networks.compiling import bound_memory, compiled, keep_compiled
 from shoal.networks.computing import PLAIN, Computing
 from shoal.networks.descriptions import rebuilt
 from shoal.networks.saving_memory import keep_less
@@ -200,6 +200,7 @@ class LiveModule:
             rows = np.zeros((self.computing.full, self.stored.row.size))
             self._learning()
             self._output(self._rows(rows)).sum().backward()  # type: ignore[no-untyped-call]
+            keep_compiled()
         except Exception as error:  # noqa: BLE001 - compilers and their tools fail in many ways
             return (str(error).strip().splitlines() or [type(error).__name__])[0]
         finally:

@@ -1,7 +1,7 @@
 """Records that could not be sent to the database yet, in a file of the run's folder, in order; when to send: `outbox`.
 
 A line is one batch: its name, its records or the round after which all were dropped, and a checksum. It is written
-whole before the next one; one that a kill cut off is left out, in the place of one that was damaged stands a warning.
+whole before the next one; in the place of one that was damaged, or that a kill cut off, stands a warning.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from shoal.errors import DamagedFile
 from shoal.files import sealed
@@ -42,13 +42,14 @@ class Unsent:
         """Where there is no room for them, nothing is written."""
         text = b"".join(self._line(batch) for batch in batches)
         with self._lock, self.path.open("a+b") as file:
-            whole = _whole_lines(file)
-            file.truncate(whole)
+            size = file.seek(0, os.SEEK_END)
+            if size and os.pread(file.fileno(), 1, size - 1) != b"\n":
+                text = b"\n" + text  # behind a line that a kill cut off
             try:
                 file.write(text)
                 file.flush()
             except OSError:
-                file.truncate(whole)
+                file.truncate(size)
                 raise
 
     def after(self, name: str | None) -> Iterator[UnsentBatch]:
@@ -68,16 +69,18 @@ class Unsent:
         try:
             with self.path.open("rb") as file:
                 for line in file:
-                    if not line.endswith(b"\n"):
-                        return  # never whole
-                    try:
-                        found = _read(sealed.proven(line, str(self.path), self._of, sealed.never_sealed))
-                    except (DamagedFile, ValueError, KeyError, TypeError):
-                        found = _missing(line, latest)
+                    found = self._batch(line.rstrip(b"\n"), latest)
                     latest = found.records[-1] if found.records else latest
                     yield found
         except FileNotFoundError:
             return
+
+    def _batch(self, line: bytes, near: Record | None) -> UnsentBatch:
+        """What a line says, or that it cannot be read; `near` is a record of about that time."""
+        try:
+            return _read(sealed.proven(line, str(self.path), self._of, sealed.never_sealed))
+        except (DamagedFile, ValueError, KeyError, TypeError):
+            return _missing(line, near)
 
     def __bool__(self) -> bool:
         return self.path.is_file()
@@ -95,18 +98,10 @@ class Unsent:
                 self.path.unlink(missing_ok=True)
 
 
-def _whole_lines(file: IO[bytes]) -> int:
-    """Bytes up to the end of the last whole line: a kill may have left the beginning of another one."""
-    size = file.seek(0, os.SEEK_END)
-    if size and os.pread(file.fileno(), 1, size - 1) != b"\n":
-        return os.pread(file.fileno(), size, 0).rfind(b"\n") + 1
-    return size
-
-
-def _missing(line: bytes, latest: Record | None) -> UnsentBatch:
+def _missing(line: bytes, near: Record | None) -> UnsentBatch:
     """What is said in the place of a line that is not as it was written."""
     said = "Some records that waited for the database were damaged on the disk: they are missing here."
-    at = (latest.seconds, getattr(latest, "round", 0)) if latest else (0.0, 0)
+    at = (near.seconds, getattr(near, "round", 0)) if near else (0.0, 0)
     return UnsentBatch(hashlib.sha256(line).hexdigest()[:32], [Event(at[0], "warning", at[1], said)])
 
 

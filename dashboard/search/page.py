@@ -10,7 +10,7 @@ from shoal.dashboard.parts import places
 from shoal.dashboard.parts.literal import label, line
 from shoal.dashboard.search import view as search_view
 from shoal.dashboard.search.form import SearchForm
-from shoal.dashboard.tables import at_hand
+from shoal.dashboard.tables import at_hand, filled
 from shoal.dashboard.tables.needed import looked_at, nothing_there, offer_tables
 from shoal.dashboard.tables.sources import Asked
 from shoal.search.folder import Search, list_searches
@@ -48,6 +48,7 @@ def _empty_view() -> None:
 
 def _form_view(found: Asked) -> None:
     at_hand.header("search", found, f"Search for settings on {found.table.title}")
+    filled.say_lost(found.table.key, filled.SEARCH)
     st.caption(ABOUT)
     result = looked_at(found, "Searches are of tables of cells: fit it exactly, or by gradient steps.")
     if result is None:

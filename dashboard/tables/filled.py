@@ -12,6 +12,7 @@ from typing import Any
 
 import streamlit as st
 
+from shoal.dashboard.parts.literal import notice
 from shoal.errors import DamagedFile
 from shoal.files import sealed
 from shoal.home import table_choices_file
@@ -23,14 +24,31 @@ VALUES = "filled"  # in the file
 
 
 def kept(key: str, form: str) -> dict[str, Any]:
-    """What was filled in there last; nothing where nothing was, or where it cannot be read."""
-    own = _own(key, form)
-    path = table_choices_file(own)
+    """What was filled in there last; nothing where nothing was, or where it cannot be read, see `damage`."""
     try:
-        known = sealed.read(path, path.parent.name)
+        return _read(_own(key, form))
     except (OSError, DamagedFile):
         return {}
-    return dict(known.get(VALUES, {})) if known.get("table") == own else {}
+
+
+def damage(key: str, form: str) -> str:
+    """Why what was filled in there cannot be read; empty if it can, or nothing was."""
+    try:
+        _read(_own(key, form))
+    except FileNotFoundError:
+        return ""
+    except DamagedFile as error:
+        return error.message
+    except OSError as error:
+        return f"'{error.filename}' cannot be read: {error.strerror}."
+    return ""
+
+
+def say_lost(key: str, form: str) -> None:
+    """Nobody takes the usual values for those that they filled in."""
+    if why := damage(key, form):
+        text = f"{why} The form begins as for a new table. Fill it in again; what you change is kept."
+        notice("warning", text, "What was filled in here cannot be read")
 
 
 def keep(key: str, form: str, values: Mapping[str, Any]) -> None:
@@ -52,3 +70,11 @@ def keep(key: str, form: str, values: Mapping[str, Any]) -> None:
 def _own(key: str, form: str) -> str:
     """A name that no table has: a person's form about a table is that person's."""
     return f"{key}\n{form}\n{acting.person().name}"
+
+
+def _read(own: str) -> dict[str, Any]:
+    path = table_choices_file(own)
+    known = sealed.read(path, path.parent.name)
+    if known.get("table") != own:
+        raise DamagedFile(f"'{path}' is damaged: it is about another form or table.", path=str(path))
+    return dict(known.get(VALUES, {}))

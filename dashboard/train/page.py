@@ -83,6 +83,11 @@ def _like() -> Run | None:
     return run
 
 
+def _name(found: Asked, like: Run | None) -> str:
+    """Of a draft."""
+    return f"{found.table.key}:{like.id if like else ''}"
+
+
 def _drafts() -> dict[str, Draft]:
     drafts: dict[str, Draft] = st.session_state.setdefault(TRAIN_DRAFTS, {})
     return drafts
@@ -90,6 +95,7 @@ def _drafts() -> dict[str, Draft]:
 
 def _form_view(found: Asked, like: Run | None) -> None:
     at_hand.header("train", found, f"Train on {found.table.title}")
+    filled.say_lost(_name(found, like), filled.TRAIN)
     result = looked_at(found)
     if result is None:
         return
@@ -132,7 +138,7 @@ class Composer:
 
     def __init__(self, found: Asked, like: Run | None, result: TableLook) -> None:
         self.found, self.result = found, result
-        self.name = f"{found.table.key}:{like.id if like else ''}"
+        self.name = _name(found, like)
         self.prefix = f"train:{self.name}"
         drafts = _drafts()
         self.begun = _settings_of(like) if like else first_draft(result.rows)

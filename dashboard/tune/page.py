@@ -17,7 +17,7 @@ import streamlit as st
 from shoal.dashboard.parts import places, wording
 from shoal.dashboard.parts.literal import line, notice
 from shoal.dashboard.parts.waiting import answered, watch
-from shoal.dashboard.tables import at_hand, guidance
+from shoal.dashboard.tables import at_hand, filled, guidance
 from shoal.dashboard.tables.needed import looked_at, nothing_there, offer_tables
 from shoal.dashboard.tables.sources import Asked
 from shoal.dashboard.tune import studies
@@ -56,6 +56,7 @@ def _empty_view() -> None:
 
 def _study_view(found: Asked) -> None:
     at_hand.header("tune", found, f"Tune on {found.table.title}")
+    filled.say_lost(found.table.key, filled.TUNE)
     result = looked_at(found)
     if result is None:
         return

@@ -9,7 +9,7 @@ import pytest
 
 from shoal.metrics import Event
 from shoal.storage.unsent import NAME, Unsent, UnsentBatch
-from support.harm.damage import flip, noise
+from support.harm.damage import cut, flip, noise
 from support.records import round_
 
 
@@ -25,7 +25,7 @@ def told(batch: UnsentBatch) -> str:
     return record.text if isinstance(record, Event) else ""
 
 
-@pytest.mark.parametrize("harm", [flip, noise])
+@pytest.mark.parametrize("harm", [flip, noise, cut])
 @pytest.mark.parametrize("seed", range(25))
 def test_a_damaged_line_is_never_another_number(tmp_path: Path, harm: object, seed: int) -> None:
     unsent = waiting(tmp_path)
@@ -35,17 +35,23 @@ def test_a_damaged_line_is_never_another_number(tmp_path: Path, harm: object, se
     bad = [batch for batch in found if told(batch)]
     assert all("are missing here" in told(batch) for batch in bad)
     assert [batch for batch in found if not told(batch)] == [batch for batch in whole if batch in found]
-    assert bad or len(found) == 4  # without its last line break, a line is as good as cut off
+    assert bad or found == whole  # without its last line break, a line is whole
     assert [batch.name for batch in found] == [batch.name for batch in unsent.after(None)]  # sent once, however often
 
 
-def test_what_comes_after_a_line_that_a_kill_cut_off_is_kept(tmp_path: Path) -> None:
+@pytest.mark.parametrize("missing", [1, 30])
+def test_what_comes_after_a_line_that_a_kill_cut_off_is_kept_and_what_is_missing_is_said(
+    tmp_path: Path, missing: int
+) -> None:
     unsent = waiting(tmp_path)
     with (tmp_path / NAME).open("r+b") as file:
-        file.truncate(file.seek(0, 2) - 30)
+        file.truncate(file.seek(0, 2) - missing)
+    before = list(unsent.after("b2"))
     unsent.append([UnsentBatch("next", [round_(9)])])
-    found = list(unsent.after("b2"))
-    assert [batch.records for batch in found] == [[round_(3, 1 / 4)], [round_(9)]]
+    first, cut_off, last = unsent.after("b2")
+    assert (first.records, last.records) == ([round_(3, 1 / 4)], [round_(9)])
+    assert cut_off.records == [round_(4, 1 / 5)] if missing == 1 else "are missing here" in told(cut_off)
+    assert [batch.name for batch in before] == [first.name, cut_off.name]  # whoever has sent it does not send it again
 
 
 def test_the_records_of_another_run_are_not_taken_for_its_own(tmp_path: Path) -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import random
+
 from streamlit.testing.v1 import AppTest
 
+from shoal.home import table_choices_file
 from support.dashboard.train_page import example
-from support.pages import checked, open_page, settle, widget
+from support.harm.damage import flip
+from support.pages import checked, open_page, said, settle, widget
 
 MARKED = "Mark missing numbers with a column of their own"
 STUDY = '{"impute":"mean"}'
@@ -53,3 +57,23 @@ def test_tune_is_opened_as_it_was_left() -> None:
     assert dict(page.query_params) == {"data": key, "target": "y", **said}
     page = settle(open_page("tune", data=key, target="a"))
     assert dict(page.query_params) == {"data": key, "target": "a", "study": said["study"]}
+
+
+LOST = "What was filled in here cannot be read"
+
+
+def test_what_was_filled_in_and_is_damaged_is_not_taken_for_a_new_form() -> None:
+    key, _, _ = example()
+    page = settle(open_page("search", data=key, target="y"))
+    checked(widget(page, "number_input", "Trials").set_value(7).run())
+    (path,) = table_choices_file("").parent.iterdir()
+    flip(path, random.Random(1))
+
+    page = settle(open_page("search", data=key, target="y"))
+    assert LOST in said(page)
+    assert str(path) in said(page)
+    assert LOST not in said(settle(open_page("train", data=key, target="y")))
+    checked(widget(page, "number_input", "Trials").set_value(8).run())
+    page = settle(open_page("search", data=key, target="y"))
+    assert LOST not in said(page)
+    assert widget(page, "number_input", "Trials").value == 8

@@ -35,6 +35,7 @@ from shoal.whatif.study import open_study, save_study
 from support.harm.damage import cut, flip, noise, swap, zero_page
 from support.harm.databases import DATABASES
 from support.harm.home_files import HOME_KINDS
+from support.harm.kept_files import KEPT_KINDS
 from support.harm.made_files import MADE_KINDS
 from support.harm.place import FileKind, Place, Told
 from support.harm.programs import PROGRAM_KINDS
@@ -153,6 +154,7 @@ KINDS: tuple[FileKind, ...] = (
     *PROGRAM_KINDS,
     *MADE_KINDS,
     *TEAM_KINDS,
+    *KEPT_KINDS,
 )
 
 
@@ -215,7 +217,7 @@ def _asked(kind: FileKind, place: Place, expected: dict[str, str]) -> tuple[str,
 
 
 def _harm(home: Path, kind: FileKind, chance: random.Random) -> str:
-    paths = sorted(home.glob(kind.files))
+    paths = [path for path in sorted(home.glob(kind.files)) if path.is_file() and path.stat().st_size]
     path = chance.choice(paths)
     name = chance.choice([*HARMS, SWAPPED])
     if name != SWAPPED:
