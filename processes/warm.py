@@ -32,7 +32,7 @@ from shoal.home import keep_private, runs_directory
 from shoal.processes.run import Hosted
 from shoal.processes.run import main as main_of_run
 from shoal.runs.slots import cores
-from shoal.runs.spawning import STOPS, note_lost
+from shoal.runs.spawning import STOPS, Start, note_lost, start_of
 from shoal.utils import check_before_naming, die_with_parent
 
 TURN = 3.0  # seconds that a fit of one machine waits for those before it at most
@@ -44,6 +44,7 @@ class _Child(NamedTuple):
     life: str
     place: int  # in `_at_work`
     folder: Path | None  # None of a host, whose queue tells what became of it
+    start: Start
 
 
 class Warm:
@@ -107,6 +108,7 @@ class Warm:
     def _start(self, life: str, directory: Path, hosted: Hosted | None) -> bool:
         """Where there is no room for one more process, that is said as its end: the others go on."""
         place = next((place for place in range(MOST) if place not in self._taken), MOST)
+        start = start_of(directory)
         try:
             pid = os.fork() if place < MOST else -1
         except OSError:
@@ -116,7 +118,7 @@ class Warm:
         if pid < 0:
             self._say(ended=life, code=1)
             return False
-        self.children[pid] = _Child(life, place, directory if hosted is None else None)
+        self.children[pid] = _Child(life, place, directory if hosted is None else None, start)
         self._taken.add(place)
         return True
 
@@ -136,7 +138,7 @@ class Warm:
             self._taken.discard(gone.place)
             again = any(child.folder == gone.folder for child in self.children.values())
             if code < 0 and gone.folder is not None and not again:
-                note_lost(gone.folder)
+                note_lost(gone.folder, gone.start)
             self._say(ended=gone.life, code=code)
 
     def _become(self, directory: Path, hosted: Hosted | None, place: int) -> NoReturn:

@@ -254,10 +254,10 @@ def resume(run: Run, elsewhere: Mapping[str, Any] | None = None) -> Run:
         interruptions.end_work(run)
         if elsewhere:
             write_json(run.directory / "config.json", config.as_dict())
+        write_state(run.directory, Standing("preparing"))  # before it counts as not begun, see `spawning.note_lost`
         for name in ("result.json", "error.json", "started", "progress.json", "so_far.json"):
             (run.directory / name).unlink(missing_ok=True)
-        if not scheduling.enqueue(run, config):
-            write_state(run.directory, Standing("preparing"))
+        scheduling.enqueue(run, config)
     with disk_errors(FOLDER):
         scheduling.begin(run, config)
     return run

@@ -28,13 +28,14 @@ from typing import IO, Any
 
 from shoal.database.address import VARIABLE as DATABASE
 from shoal.home import home
-from shoal.utils import THREAD_LIMITS
+from shoal.utils import THREAD_LIMITS, identity_of
 
 STOPS = (signal.SIGTERM, signal.SIGINT)  # what asks for an orderly end
 MANY = 3  # fits at work from one starter, from which on the next ones come from a warm process
 IDLE = 10.0  # seconds without work after which that process ends
 SILENT = 15.0  # seconds after which a fit that it has not begun is started without it; `folder.PATIENCE` is longer
 CODE = Path(__file__).parent.parent
+Start = tuple[tuple[int, ...], tuple[int, ...]]
 killed_by: dict[str, int] = {}  # signals that ended processes which this one has started, by the name of their folder
 
 
@@ -50,7 +51,7 @@ def spawn(
     Files with locks that are `held` go over to it; their descriptors are its arguments. Signals wait until
     it is ready for them.
     """
-    given = [file.fileno() for file in held]
+    given, start = [file.fileno() for file in held], start_of(directory)
     with (directory / "log.txt").open("ab") as log, _signals_held():
         process = subprocess.Popen(
             [python, "-P", "-m", module, str(directory), *map(str, given)],
@@ -59,21 +60,30 @@ def spawn(
         )  # fmt: skip
     # Somebody must hear of its end, or it stays a zombie for as long as the dashboard lives.
     life = _begin(directory)
-    buried = (directory, process, life)
+    buried = (directory, start, process, life)
     threading.Thread(target=_bury, args=buried, name=f"reaper-{directory.name}", daemon=True).start()
 
 
-def _bury(directory: Path, process: subprocess.Popen[bytes], life: str) -> None:
+def _bury(directory: Path, start: Start, process: subprocess.Popen[bytes], life: str) -> None:
     code = process.wait()
     _ended(life, code)
     if code < 0 and not any(_name_in(one) == directory.name for one in list(_alive)):
-        note_lost(directory)
+        note_lost(directory, start)
 
 
-def note_lost(directory: Path) -> None:
-    """Its process is gone, and may have been killed before it could say that it had begun: nobody waits for that."""
-    with contextlib.suppress(OSError):
-        (directory / "started").open("x").close()
+def start_of(directory: Path) -> Start:
+    """What is written with every start of what is in a folder, and by nobody else before its process has begun."""
+    return identity_of(directory / "config.json"), identity_of(directory / "state.json")
+
+
+def note_lost(directory: Path, start: Start) -> None:
+    """Its process is gone, and may have been killed before it could say that it had begun: nobody waits for that.
+
+    Somebody may have started it again by now, whose process is still to come: of that one nothing is said.
+    """
+    if start_of(directory) == start:
+        with contextlib.suppress(OSError):
+            (directory / "started").open("x").close()
 
 
 def _begin(directory: Path) -> str:

@@ -293,8 +293,8 @@ def go_on(search: Search, trials: int | None = None, within: float | None = None
         if not mine:
             raise StateError(f"The search {search.id} was continued by somebody else a moment ago.")
         write_json(search.directory / "search.json", wanted.as_dict())
-        (search.directory / "started").unlink(missing_ok=True)
         write_state(search.directory, Standing("preparing", "Its process is starting."))
+        (search.directory / "started").unlink(missing_ok=True)  # then, see `spawning.note_lost`
     spawn(search.directory, "shoal.processes.search")
     return search
 

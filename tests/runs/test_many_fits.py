@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psutil
@@ -19,7 +20,7 @@ import pytest
 
 from shoal.errors import Reason
 from shoal.processes.run import main as main_of_run
-from shoal.runs import spawning
+from shoal.runs import scheduling, spawning
 from shoal.runs.commands import end_process
 from shoal.runs.folder import PATIENCE
 from shoal.runs.launch import Run, launch, list_runs, resume
@@ -119,7 +120,7 @@ def test_what_was_told_is_begun_though_the_starter_is_gone(table: Path, tmp_path
 
 STARTER = """
 import os, signal, sys
-from shoal.runs import spawning
+from shoal.runs import scheduling, spawning
 from shoal.runs.launch import launch
 from shoal.settings.values import config_from
 spawning.MANY = 0
@@ -203,6 +204,32 @@ def test_a_process_that_is_killed_before_its_lock_is_missed_at_once(
         assert_right([run], tmp_path / "table.csv")
 
 
+def test_the_end_of_a_process_that_is_told_late_is_not_that_of_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever looked between a new start and the lock of its process took it for interrupted again."""
+    killed_again, real = threading.Event(), scheduling.begin
+    with run_home(tmp_path / "home", monkeypatch):
+        (run,) = fits(small_table(tmp_path), 1)
+        until(lambda: run.pid)
+        (reaper,) = (one for one in threading.enumerate() if one.name == f"reaper-{run.id}")
+        ended = spawning._ended
+        monkeypatch.setattr(spawning, "_ended", lambda *said: (killed_again.wait(), ended(*said)))
+
+        def begin(*what: Any) -> None:
+            killed_again.set()
+            reaper.join()
+            assert (run.state, run.started_at) == ("preparing", None)
+            real(*what)
+
+        os.kill(run.pid or 0, signal.SIGKILL)
+        until(lambda: run.state == "interrupted")
+        monkeypatch.setattr(scheduling, "begin", begin)
+        resume(run)
+        assert killed_again.is_set()
+        assert_right([run], tmp_path / "table.csv")
+
+
 TURNS = """
 import array, fcntl, os, pathlib, signal, socket, tempfile, termios
 from shoal.processes import warm as module
@@ -232,7 +259,7 @@ warm._bury()
 print(left())
 print(int((folder / "started").exists()))  # that it is gone can be told at once
 os.fork = lambda: (_ for _ in ()).throw(BlockingIOError)  # as many processes as the system allows
-print(int(not warm._start("two", None, None) and not warm.children))
+print(int(not warm._start("two", folder, None) and not warm.children))
 """
 
 
