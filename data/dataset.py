@@ -10,6 +10,7 @@ from dataclasses import field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,7 @@ from shoal.lazy.classes import dataclass
 from shoal.models import Array
 from shoal.settings.limits import MOST_LEVELS
 from shoal.solve.moments import Moments
+from shoal.utils import identity_of
 
 LEVELS, MOMENTS, TEXTS = "levels.npz", "moments.npz", "texts.npz"
 
@@ -149,10 +151,22 @@ class Manifest:
         sealed.write(directory / MANIFEST, plain, of=key)  # `asdict` copies every value: long, for very many columns
 
     @classmethod
+    def of(cls, directory: Path) -> Manifest:
+        """That of the folder: the same object for all in this process who have it open, which of very many columns
+        takes long to read."""
+        file = directory / MANIFEST
+        key = str(file), identity_of(file)
+        if (known := _known.get(key)) is None:
+            known = cls.read(directory)
+            if identity_of(file) == key[1]:
+                _known[key] = known
+        return known
+
+    @classmethod
     def read(cls, directory: Path) -> Manifest:
         raw = sealed.read(directory / MANIFEST, of=directory.name)
         raw["texts"] = Seal(*raw["texts"]) if raw.get("texts") else None
-        raw["columns"] = tuple(Column(**{**c, **_tuples(c, directory, raw["texts"])}) for c in raw["columns"])
+        raw["columns"] = tuple(Column(**_tuples(c, directory, raw["texts"])) for c in raw["columns"])
         raw["blocks"] = tuple(Block(**{**b, **_block_tuples(b)}) for b in raw["blocks"])
         raw["bad_rows"] = tuple(BadLine(*bad) for bad in raw["bad_rows"])
         raw["parts"] = tuple(TablePart(*part) for part in raw.get("parts", ()))
@@ -161,13 +175,18 @@ class Manifest:
         return cls(**raw)
 
 
-def _tuples(column: Mapping[str, Any], directory: Path, texts: Seal | None) -> dict[str, Any]:
-    words = tuple((word, count) for word, count in column["words"])
-    parts: dict[str, Any] = {name: tuple(column[name]) for name in ("levels", "flags", "orders")}
+_known: WeakValueDictionary[tuple[str, tuple[int, ...]], Manifest] = WeakValueDictionary()
+
+
+def _tuples(column: dict[str, Any], directory: Path, texts: Seal | None) -> dict[str, Any]:
+    """The same with tuples where documents have lists; there may be very many columns, so it is not copied."""
+    column["words"] = tuple((word, count) for word, count in column["words"])
+    for name in ("levels", "flags", "orders"):
+        column[name] = tuple(column[name])
     if texts and column.get("apart"):
         load = functools.partial(_packed, str(directory / TEXTS), texts, column["slot"])
-        parts["levels"] = ManyTexts(column["apart"], load)
-    return {**parts, "words": words}
+        column["levels"] = ManyTexts(column["apart"], load)
+    return column
 
 
 def _packed(path: str, proof: Seal, slot: int) -> Packed:
@@ -187,7 +206,7 @@ class Dataset:
         self.repairs: tuple[str, ...] = ()  # what was damaged of it and is made again
         self.make: Callable[[Block], None] | None = None  # puts the file of a block that is not here into the folder
         try:
-            self.manifest = Manifest.read(directory)
+            self.manifest = Manifest.of(directory)
         except DamagedFile:
             raise
         except (OSError, ValueError, KeyError, TypeError) as error:

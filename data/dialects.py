@@ -153,10 +153,13 @@ def split_with_places(sample: bytes, dialect: Dialect, at_end: bool, rows: int |
     if not parser.rows and sample.count(dialect.delimiter.encode()) >= SAMPLE_MOST:
         raise DataError(too_many_columns(SAMPLE_MOST))
     table: list[list[tuple[str, int]]] = []
+    encoding, current = dialect.text_encoding, list[tuple[str, int]]()
     for row, offset, length, written in cells[:count].tolist():
         if row == len(table):
-            table.append([])
-        table[row].append((dialect.text(sample[offset : offset + length], written), offset))
+            table.append(current := [])
+        raw = sample[offset : offset + length]
+        plain = written != Written.ESCAPED  # as nearly all cells stand there, of which there may be very many
+        current.append((raw.decode(encoding, "replace") if plain else dialect.text(raw, written), offset))
     return [row for row in table if len(row) > 1 or row[0][0] or row[0][1]]
 
 

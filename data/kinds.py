@@ -33,6 +33,7 @@ from shoal.data.notation.words import without_words
 from shoal.errors import ConfigError
 from shoal.kernels.csv_kernel import DateStyle, FieldKind, MarkRole
 from shoal.lazy.classes import dataclass
+from shoal.lazy.patterns import pattern
 from shoal.words import tidy_name
 
 
@@ -207,6 +208,9 @@ def _nearly_all(cells: Sequence[str], count: int) -> bool:
     return count == len(cells) or (count >= 20 and count >= (1 - ODD_SHARE) * len(cells))
 
 
+PLAIN = pattern(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+
+
 def number_of(text: str, dialect: Dialect) -> float | None:
     """The general reader of numbers: any length, any size; None for what is not a finite number."""
     text = text.strip()
@@ -218,7 +222,7 @@ def number_of(text: str, dialect: Dialect) -> float | None:
         if "." in text:
             return None
         text = text.replace(dialect.decimal, ".")
-    if not re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", text):
+    if not PLAIN.fullmatch(text):
         return None
     value = float(text)
     return value if math.isfinite(value) else None

@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from shoal.data.dialects import (
     DEFAULT_MISSING,
@@ -33,6 +33,8 @@ from shoal.errors import ConfigError, DataError
 from shoal.lazy.patterns import pattern
 from shoal.settings.limits import ROW_BYTES
 
+T = TypeVar("T")
+
 OF_COLUMNS = ("dates", "limits", "one_spelling")  # knobs of columns, which do not change how the text is split
 TOO_LONG = f"Expected rows of text, got lines longer than {ROW_BYTES >> 20} MB. Check the delimiter and line ends."
 SEPARATOR_LINE = pattern(rb'"?sep=([^\r\n"])"?(?:\r\n|\r|\n)', re.IGNORECASE)  # for spreadsheets
@@ -42,6 +44,7 @@ LABELLED = pattern(r"[^\d:：=][^:：=]*[:：=] ?\S")  # what a cell above a tab
 CONTROLS = frozenset((*range(0x01, 0x09), 0x0B, *range(0x10, 0x1B), *range(0x1C, 0x20), 0x7F))
 MOST_CONTROLS, KINDS_OF_CONTROLS = 0.02, 6  # their share of a text, and how many different ones it may have
 LOOKED_AT = 1 << 16  # bytes
+LOOKED_OVER = 10_000  # cells of a row, evenly spaced, from which is told how a text is written
 
 
 def detect(sample: bytes, at_end: bool, overrides: Mapping[str, Any] | None = None) -> Dialect:
@@ -202,7 +205,7 @@ def _tidiness(table: Sequence[Sequence[str]], delimiter: str) -> float:
     if width == 1:
         return 0.05
     regular = [row for row in table if len(row) == width]
-    cells = [cell for row in regular for cell in row]
+    cells = [cell for row in regular for cell in _some(row)]
     typed = sum(_cell_quality(cell) for cell in cells) / len(cells)
     if delimiter == " " and typed < 0.9:  # prose, unless all lines have the same number of words
         in_quotes = any(" " in cell for cell in cells)  # blanks within cells, which only quotes can have kept
@@ -210,6 +213,11 @@ def _tidiness(table: Sequence[Sequence[str]], delimiter: str) -> float:
         tidy = len(regular) + named == len(table) > (2 if in_quotes else 4)
         return 0.06 if tidy and (width > 2 or in_quotes) else 0.0
     return (len(regular) / len(table)) ** 2 * (0.2 + 0.8 * typed) * (1 - 0.5 / width)
+
+
+def _some(row: Sequence[T]) -> Sequence[T]:
+    """All of a row, or as many of a very long one as tell the same."""
+    return row[:: -(-len(row) // LOOKED_OVER)] if len(row) > LOOKED_OVER else row
 
 
 def _cell_quality(cell: str) -> float:
@@ -232,7 +240,7 @@ def usual_width(table: Sequence[Sequence[str]]) -> int:
 
 
 def _with_number_marks(table: Sequence[Sequence[str]], dialect: Dialect, given: Mapping[str, Any]) -> Dialect:
-    cells = [cell for row in table[1:] or table for cell in row]
+    cells = [cell for row in table[1:] or table for cell in _some(row)]
     commas = [c for c in cells if re.fullmatch(r"[+-]?\d*,\d+([eE][+-]?\d+)?", c)]
     points = [c for c in cells if re.fullmatch(r"[+-]?\d*\.\d+([eE][+-]?\d+)?", c)]
     grouped = [c for c in cells if GROUPED.fullmatch(c)]
@@ -333,7 +341,7 @@ def looks_like_header(table: Sequence[Sequence[str]]) -> bool:
     if not rows:
         return all(cell and not NUMBER.fullmatch(cell) for cell in first)
     named = numbered = 0
-    for j, name in enumerate(first):
+    for j, name in _some(list(enumerate(first))):
         cells = [row[j] for row in rows if j < len(row) and row[j] not in DEFAULT_MISSING]
         if cells and sum(map(is_value, cells)) > 0.5 * len(cells):
             named += name not in DEFAULT_MISSING and not is_value(name)

@@ -26,15 +26,22 @@ def histogram(values: Array, low: float | None, high: float | None) -> Integers:
 
 
 def _counts(values: Array, low: float, high: float) -> Integers:
-    """`np.histogram(values, BINS, (low, high))[0]` by the same arithmetic, without what it looks at for any arguments:
-    for few values, as very many columns have, that is most of its time."""
+    counts: Integers = histograms(values[np.newaxis], np.array([low]), np.array([high]))[0]
+    return counts
+
+
+def histograms(values: Array, low: Array, high: Array) -> Integers:
+    """`np.histogram(row, BINS, (low, high))[0]` of each row by the same arithmetic, without what it looks at for any
+    arguments: for few values, as very many columns have, that is most of its time. `low` is less than `high`."""
+    low, high = low[:, np.newaxis], high[:, np.newaxis]
     edges = np.arange(BINS + 1) * ((high - low) / BINS) + low
-    edges[-1] = high
+    edges[:, -1:] = high
     places = ((values - low) / (high - low) * BINS).astype(np.intp)
     places[places == BINS] -= 1
-    places -= values < edges[places]
-    places += (values >= edges[places + 1]) & (places != BINS - 1)
-    return np.bincount(places, minlength=BINS)
+    places -= values < np.take_along_axis(edges, places, 1)
+    places += (values >= np.take_along_axis(edges, places + 1, 1)) & (places != BINS - 1)
+    places += BINS * np.arange(len(values))[:, np.newaxis]
+    return np.bincount(places.ravel(), minlength=BINS * len(values)).reshape(-1, BINS)
 
 
 def level_counts(codes: npt.NDArray[np.int32], levels: int) -> Integers:

@@ -7,6 +7,7 @@ arguments of a job are in `run.job`. Modules are imported by the job that needs 
 from __future__ import annotations
 
 import functools
+import gc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from shoal.utils import Progress
 
 JobTask = Callable[[Run, RunConfig, Progress], dict[str, Any]]
 
+OBJECTS = 50_000  # between two looks for garbage: what is known of very many columns is many objects, and none of it is
 MADE = ("predictions.csv", "report.html", "export.*")  # files that jobs leave for people
 
 
@@ -31,6 +33,7 @@ def _inspect(run: Run, config: RunConfig, progress: Progress) -> dict[str, Any]:
     from shoal.tasks.previews import first_lines, table_preview
     from shoal.tasks.train import look
 
+    gc.set_threshold(OBJECTS, 10, 10)
     found = look(config, progress)
     if found.sparse:
         return {**found.as_dict(), "preview": first_lines(config.file)}
