@@ -258,7 +258,7 @@ def _account(run: Summary) -> dict[str, Any]:
 def _row(row: dict[str, Any], names: bool) -> tuple[str, ...]:
     wanted, done, distance = row["epochs_wanted"], row["epochs"], row["distance"]
     epochs = "-" if wanted is None else epochs_told(done or 0.0, wanted, "/")
-    name = title(row["file"]) or "-"
+    name = title(row["file"] or "") or "-"
     state = f"{row['state']}, archived" if row["archived"] else row["state"]
     called = (shortened(row["name"], 40) or "-",) if names else ()
     words = (row["run"], *called, state, row["model"] or "-", row["target"] or "-", name)
@@ -288,7 +288,8 @@ def _show(chosen: argparse.Namespace) -> None:
         return
     print(f"run {run.id} is {found['state']}" + (f": {found['cause']}" if found["cause"] else ""))
     config = found["config"]
-    print(f"{config.get('model')} model of {config.get('target')}, {config.get('file')}")
+    if config:  # else it was said that it cannot be read
+        print(f"{config.get('model')} model of {config.get('target')}, {config.get('file')}")
     if came := found["job"].get("forked_from"):
         print(f"forked from {came['run']} at step {came['step']}")
     pid = f", process {found['pid']}" if found["pid"] else ""

@@ -23,6 +23,7 @@ FITTED = Standing("finished", "The fit is complete.", Reason.COMPLETE)  # a resu
 REMEMBERED = 10_000  # results whose ending a process knows
 FOLDER = "folder"  # a field of every document: the name of the folder that it was written in
 BEGINNING = ("job.json", "config.json")  # written with the folder: what they agree on is whose it is
+LATER = ("state.json", "result.json", "error.json")
 
 _endings: dict[str, tuple[tuple[int, ...], Standing]] = {}  # by path: what the file looked like, and what it says
 
@@ -35,7 +36,7 @@ def write_json(path: Path, values: dict[str, Any], last: bool = False) -> None:
     if not path.parent.is_dir():
         raise FileNotFoundError(2, "the run's folder is gone", str(path.parent))
     write = reserve.write if last else write_atomically
-    write(path, sealed.sealed({**values, FOLDER: path.parent.name}, path.name))
+    write(path, sealed.sealed({**values, FOLDER: owner_of(path.parent)}, path.name))
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
@@ -63,13 +64,25 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 
 def owner_of(directory: Path) -> str:
-    """The name that a folder had when its first documents were written, on which they agree if it was copied."""
+    """The name that a folder had when its first documents were written, on which they agree if it was copied.
+
+    Of a copy all documents say that name, also those that are written later; where one says the folder's own name, the
+    first ones are of another run.
+    """
+    here = directory.name
+    names = _owners(directory, BEGINNING)
+    if names == {here} or len(names) != 1 or here in _owners(directory, LATER):
+        return here
+    return names.pop()
+
+
+def _owners(directory: Path, documents: tuple[str, ...]) -> set[str]:
+    """What these documents say; older ones do not say so."""
     names = set()
-    for path in (directory / name for name in BEGINNING):
+    for path in (directory / name for name in documents):
         with contextlib.suppress(OSError, DamagedFile):
-            values = sealed.read(path, path.name, sealed.never_sealed)
-            names.add(str(values.get(FOLDER, directory.name)))  # older ones do not say so
-    return names.pop() if len(names) == 1 else directory.name
+            names.add(str(sealed.read(path, path.name, sealed.never_sealed).get(FOLDER, directory.name)))
+    return names
 
 
 def last_word(directory: Path) -> Standing | None:

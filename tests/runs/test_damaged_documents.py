@@ -133,16 +133,18 @@ def test_documents_of_older_versions_are_read_and_one_in_the_place_of_another_is
     assert run.standing.reason == Reason.BAD_STATE
 
 
-@pytest.mark.parametrize("name", ["result", "state", "config", "job"])
-def test_a_document_of_another_run_is_not_believed(name: str) -> None:
+@pytest.mark.parametrize("names", ["result", "state", "config", "job", "config job"])
+def test_a_document_of_another_run_is_not_believed(names: str) -> None:
     run, other = stopped_run(), stopped_run("20260101-000000-0000002")
     write_json(other.directory / "result.json", {**RESULT, "intercept": 99.0})
-    if name == "state":
+    if names == "state":
         (run.directory / "result.json").unlink()
-    shutil.copy(other.directory / f"{name}.json", run.directory / f"{name}.json")
+    for name in names.split():
+        shutil.copy(other.directory / f"{name}.json", run.directory / f"{name}.json")
     assert run.standing.reason == Reason.BAD_STATE
     assert f"expected a document of {run.id}, got one of {other.id}" in run.cause
     assert (run.result or {}).get("intercept") in (None, 1.5)
+    assert names != "config job" or not run.config  # which the list of runs shows
     assert other.standing.reason == Reason.STOPPED
 
 
