@@ -32,7 +32,7 @@ from shoal.home import keep_private, runs_directory
 from shoal.processes.run import Hosted
 from shoal.processes.run import main as main_of_run
 from shoal.runs.slots import cores
-from shoal.runs.spawning import STOPS, Start, note_lost, start_of
+from shoal.runs.spawning import STOPS, Start, note_lost, note_process, start_of
 from shoal.utils import check_before_naming, die_with_parent
 
 TURN = 3.0  # seconds that a fit of one machine waits for those before it at most
@@ -118,6 +118,8 @@ class Warm:
         if pid < 0:
             self._say(ended=life, code=1)
             return False
+        if hosted is None:
+            note_process(directory, pid)
         self.children[pid] = _Child(life, place, directory if hosted is None else None, start)
         self._taken.add(place)
         return True

@@ -40,6 +40,7 @@ from shoal.results.plain import Malformed, read
 from shoal.results.tuned import CrossValidated
 from shoal.runs import reserve
 from shoal.runs.documents import ENDED, FITTED, last_word, owner_of, read_json, write_json
+from shoal.runs.spawning import is_gone
 from shoal.runs.tickets import place_in_words, ticket_at_work
 from shoal.settings.config import RunConfig
 from shoal.settings.values import config_from
@@ -304,8 +305,10 @@ class Run:
         if self.is_waiting and (place := self._place()):
             return place
         begun = (self.directory / "started").exists()
-        if not begun and self._age() < PATIENCE:
+        if not begun and self._age() < PATIENCE and not is_gone(self.directory):
             return Standing("preparing", "Its process is starting.")
+        if not begun and (said := self._last_word()):  # it may have come since the first look
+            return said
         if not begun and reserve.is_out_of_reach(self.directory):
             return Standing("interrupted", f"{KILLED}. Its disk is full.", Reason.OUT_OF_DISK, (self._way_on(),))
         soon = " It goes on by itself in a moment." if self._goes_on() else ""
@@ -349,10 +352,9 @@ class Run:
         return (self._read("state.json") or {}).get("state") == "queued"
 
     def _age(self) -> float:
-        try:
+        with contextlib.suppress(OSError):
             return time.time() - self.directory.stat().st_mtime
-        except OSError:
-            return PATIENCE
+        return PATIENCE
 
 
 # ------------------------------------------------------------------ where runs are
@@ -366,8 +368,7 @@ def find_run(run_id: str) -> Run | None:
 
 
 def list_runs() -> list[Run]:
-    """All runs that whoever acts may see, the newest first: their names begin with the time. Those that cannot be read
-    are among them."""
+    """All runs that whoever acts may see, the newest first, by the time in their names; also unreadable ones."""
     catch_up()
     names = visible(runs_directory(), sorted({*names_in(runs_directory())} - guests(), reverse=True))
     return [Run(runs_directory() / name) for name in names if is_run(name)]

@@ -17,7 +17,7 @@ from shoal.files.locks import lock_file
 from shoal.home import runs_directory
 from shoal.runs.documents import last_word, read_json
 from shoal.runs.folder import Run, write_state
-from shoal.runs.spawning import killed_by
+from shoal.runs.spawning import PROCESS, killed_by
 from shoal.runs.tickets import Terms, Ticket, terms_here, ticket_at_work, ticket_of, tickets_at_work
 from shoal.settings.config import RunConfig
 
@@ -141,7 +141,7 @@ def _lived(run: Run, ticket: Ticket) -> float:
 def _requeue(run: Run, ticket: Ticket, terms: Terms) -> None:
     """With its old number: it had its turn."""
     number = terms.tries + 1
-    for name in ("started", "progress.json"):
+    for name in (PROCESS, "started", "progress.json"):
         (run.directory / name).unlink(missing_ok=True)
     Ticket(ticket.name).write(replace(terms, tries=number, rest=rest_before(number)))
     cause = f"It goes on by itself, try {number} of {terms.allowed}."

@@ -42,6 +42,7 @@ from shoal.runs import awaiting, interruptions, made_files, scheduling, tickets
 from shoal.runs.commands import close_open_commands, end_process, post
 from shoal.runs.documents import RESUMABLE, read_json
 from shoal.runs.folder import Run, find_run, list_runs, new_run_id, read_config, write_json, write_state
+from shoal.runs.spawning import PROCESS
 from shoal.settings.config import RunConfig
 from shoal.settings.limits import check_sparse
 from shoal.settings.values import moved
@@ -255,7 +256,7 @@ def resume(run: Run, elsewhere: Mapping[str, Any] | None = None) -> Run:
         if elsewhere:
             write_json(run.directory / "config.json", config.as_dict())
         write_state(run.directory, Standing("preparing"))  # before it counts as not begun, see `spawning.note_lost`
-        for name in ("result.json", "error.json", "started", "progress.json", "so_far.json"):
+        for name in (PROCESS, "result.json", "error.json", "started", "progress.json", "so_far.json"):
             (run.directory / name).unlink(missing_ok=True)
         scheduling.enqueue(run, config)
     with disk_errors(FOLDER):

@@ -34,6 +34,7 @@ STOPS = (signal.SIGTERM, signal.SIGINT)  # what asks for an orderly end
 MANY = 3  # fits at work from one starter, from which on the next ones come from a warm process
 IDLE = 10.0  # seconds without work after which that process ends
 SILENT = 15.0  # seconds after which a fit that it has not begun is started without it; `folder.PATIENCE` is longer
+PROCESS = "process"  # in a folder: which process was started there last
 CODE = Path(__file__).parent.parent
 Start = tuple[tuple[int, ...], tuple[int, ...]]
 killed_by: dict[str, int] = {}  # signals that ended processes which this one has started, by the name of their folder
@@ -58,6 +59,7 @@ def spawn(
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, pass_fds=given,
             cwd="/", env={**_without_ours(environment), "SHOAL_HOME": str(home()), **THREAD_LIMITS},
         )  # fmt: skip
+    note_process(directory, process.pid)
     # Somebody must hear of its end, or it stays a zombie for as long as the dashboard lives.
     life = _begin(directory)
     buried = (directory, start, process, life)
@@ -84,6 +86,36 @@ def note_lost(directory: Path, start: Start) -> None:
     if start_of(directory) == start:
         with contextlib.suppress(OSError):
             (directory / "started").open("x").close()
+
+
+def note_process(directory: Path, pid: int) -> None:
+    """Which process was started there: whoever looks can tell that it is gone, also when its starter is gone too."""
+    with contextlib.suppress(OSError):
+        (directory / PROCESS).write_text(f"{pid} {_born(pid)} {_machine()}")
+
+
+def is_gone(directory: Path) -> bool:
+    """Whether the process that was started there is gone; no where there was none, or nobody here can tell."""
+    try:
+        pid, born, machine = (directory / PROCESS).read_text().split()
+        return machine == _machine() and int(pid) != os.getpid() and _born(int(pid)) != born
+    except (OSError, ValueError):
+        return False
+
+
+def _born(pid: int) -> str:
+    """When a process began, which tells it from a later one of its number; empty for none, or one that is dead."""
+    try:
+        state, *rest = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return "-"
+    return "-" if state in "ZX" else rest[18]
+
+
+def _machine() -> str:
+    """Whose numbers of processes are ours: this system since its start, and this container on it."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return f"{boot}-{os.stat('/proc/self/ns/pid').st_ino}"
 
 
 def _begin(directory: Path) -> str:

@@ -35,7 +35,7 @@ from shoal.people.rights import Verb
 from shoal.runs import slots
 from shoal.runs.documents import read_json
 from shoal.runs.folder import ACTIVE, Run, find_run, read_config, write_json, write_state
-from shoal.runs.spawning import spawn
+from shoal.runs.spawning import PROCESS, spawn
 from shoal.search import space
 from shoal.search.plan import Account, SearchPlan, account_from, plan_from
 from shoal.settings.config import RunConfig
@@ -294,7 +294,8 @@ def go_on(search: Search, trials: int | None = None, within: float | None = None
             raise StateError(f"The search {search.id} was continued by somebody else a moment ago.")
         write_json(search.directory / "search.json", wanted.as_dict())
         write_state(search.directory, Standing("preparing", "Its process is starting."))
-        (search.directory / "started").unlink(missing_ok=True)  # then, see `spawning.note_lost`
+        for name in (PROCESS, "started"):  # then, see `spawning.note_lost`
+            (search.directory / name).unlink(missing_ok=True)
     spawn(search.directory, "shoal.processes.search")
     return search
 

@@ -204,6 +204,35 @@ def test_a_process_that_is_killed_before_its_lock_is_missed_at_once(
         assert_right([run], tmp_path / "table.csv")
 
 
+BOTH = """
+import os, signal, sys
+import psutil
+from shoal.runs.launch import launch
+from shoal.settings.values import config_from
+print(launch(config_from({"file": sys.argv[1], "target": "y"})).id, flush=True)
+for child in psutil.Process().children():
+    child.kill()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_one_whose_starter_is_killed_with_it_is_missed_at_once_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with run_home(tmp_path / "home", monkeypatch):
+        table = small_table(tmp_path)
+        done = subprocess.run([sys.executable, "-P", "-c", BOTH, str(table)], capture_output=True, text=True)
+        assert done.returncode == -signal.SIGKILL, done.stderr
+        (run,) = list_runs()
+        assert run.id == done.stdout.strip()
+        assert not (run.directory / "started").exists()
+        until(lambda: not run.is_active)
+        assert time.time() - run.directory.stat().st_mtime < PATIENCE
+        assert (run.state, run.standing.reason) == ("interrupted", Reason.KILLED)
+        resume(run)
+        assert_right([run], table)
+
+
 def test_the_end_of_a_process_that_is_told_late_is_not_that_of_the_next_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
