@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from typing import Any
@@ -66,6 +67,7 @@ FORMS = [(f"file:{name}.csv", form) for name in ("one", "two") for form in (fill
 
 
 def _filled_in(place: Place) -> None:
+    logging.getLogger("streamlit.runtime.scriptrunner_utils.script_run_context").disabled = True  # no page is drawn
     for number, (key, form) in enumerate(FORMS):
         filled.keep(key, form, {filled.DRAFT: {"alpha": number + 0.5}, "target": key})
 
