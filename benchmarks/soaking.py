@@ -31,7 +31,6 @@ from shoal.search.folder import Search, go_on
 from shoal.settings.config import RunConfig
 from support import chaos
 from support.processes import command_of
-from support.records import read_log
 from support.runs import begun, ended, small_table, until
 
 MODES = ("sync", "local", "ssp", "async")
@@ -94,12 +93,10 @@ class Soak:
             self._done(kind, wanted, run)
 
     def _losses_noticed(self, run: Run, kills: list[chaos.Kill]) -> None:
-        """Those after the last step, which ends with a checkpoint, are not among the events of a run."""
-        lost = chaos.events(run, "lost")
-        trained = max(entry["at"] for entry in read_log(run.directory) if entry["text"].startswith("Checkpoint of"))
-        due = sum(kill.at < trained for kill in kills)
-        if not due - len(WORKERS) <= len(lost) <= len(kills):
-            self.found.wrong.append(f"{run.id}: {due} workers were killed in time, and {len(lost)} losses noticed")
+        """Of all that were replaced; those after the last step, while a checkpoint is written, are no events."""
+        lost, replaced = chaos.events(run, "lost"), len(chaos.recoveries(run, kills))
+        if not replaced <= len(lost) <= len(kills):
+            self.found.wrong.append(f"{run.id}: {replaced} killed workers were replaced, {len(lost)} losses noticed")
         if any(event.data["signal"] != 9 for event in lost):
             self.found.wrong.append(f"{run.id}: a loss was put down to something else than signal 9")
 
