@@ -27,6 +27,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from shoal.database.address import VARIABLE as DATABASE
+from shoal.errors import DamagedFile
+from shoal.files import sealed
 from shoal.home import home
 from shoal.utils import THREAD_LIMITS, identity_of
 
@@ -34,6 +36,7 @@ STOPS = (signal.SIGTERM, signal.SIGINT)  # what asks for an orderly end
 MANY = 3  # fits at work from one starter, from which on the next ones come from a warm process
 IDLE = 10.0  # seconds without work after which that process ends
 SILENT = 15.0  # seconds after which a fit that it has not begun is started without it; `folder.PATIENCE` is longer
+DEAD = "dead"
 PROCESS = "process"  # in a folder: which process was started there last
 CODE = Path(__file__).parent.parent
 Start = tuple[tuple[int, ...], tuple[int, ...]]
@@ -91,25 +94,28 @@ def note_lost(directory: Path, start: Start) -> None:
 def note_process(directory: Path, pid: int) -> None:
     """Which process was started there: whoever looks can tell that it is gone, also when its starter is gone too."""
     with contextlib.suppress(OSError):
-        (directory / PROCESS).write_text(f"{pid} {_born(pid)} {_machine()}")
+        said = {"pid": pid, "born": _born(pid), "machine": _machine()}
+        (directory / PROCESS).write_bytes(sealed.sealed(said, directory.name))
 
 
 def is_gone(directory: Path) -> bool:
     """Whether the process that was started there is gone; no where there was none, or nobody here can tell."""
     try:
-        pid, born, machine = (directory / PROCESS).read_text().split()
-        return machine == _machine() and int(pid) != os.getpid() and _born(int(pid)) != born
-    except (OSError, ValueError):
+        said = sealed.read(directory / PROCESS, directory.name)
+        now = _born(said["pid"])
+        return said["machine"] == _machine() and (now == DEAD or now not in ("", said["born"]))
+    except (OSError, DamagedFile, KeyError):
         return False
 
 
 def _born(pid: int) -> str:
-    """When a process began, which tells it from a later one of its number; empty for none, or one that is dead."""
+    """When a process began, which tells it from a later one of its number, and whether it is dead; empty where the
+    system does not tell."""
     try:
         state, *rest = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
-        return "-"
-    return "-" if state in "ZX" else rest[18]
+        return DEAD if Path("/proc/self/stat").exists() else ""
+    return DEAD if state in "ZX" else rest[18]
 
 
 def _machine() -> str:

@@ -6,6 +6,8 @@ import dataclasses
 import hashlib
 import json
 import logging
+import os
+import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from typing import Any
@@ -29,7 +31,7 @@ from shoal.people import belongings
 from shoal.people.acting import as_person
 from shoal.people.person import Person
 from shoal.queueing.homes import home_mark
-from shoal.runs import made_files, tickets
+from shoal.runs import made_files, spawning, tickets
 from shoal.runs.documents import write_json
 from shoal.runs.folder import Run
 from shoal.shelf import fetched
@@ -272,6 +274,23 @@ def _at_work(place: Place) -> Parts:
     return {name: _part(lambda one=one: repr(dataclasses.astuple(one.terms))) for name, one in found.items()}  # type: ignore[misc]
 
 
+def _starting(place: Place) -> None:
+    """One whose process is there, and one whose process is gone."""
+    with subprocess.Popen(["true"]) as gone:
+        alive, dead = _runs()
+        spawning.note_process(alive.directory, os.getpid())
+        spawning.note_process(dead.directory, gone.pid)
+
+
+def _gone(place: Place) -> Parts:
+    """Nobody takes one for gone that is there; where nobody can tell, it is waited for."""
+    found = {name: spawning.is_gone(runs_directory() / name) for name in NAMES}
+    return {
+        name: Told("It is starting.") if found[name] is False and name == NAMES[1] else repr(found[name])
+        for name in NAMES
+    }
+
+
 # ------------------------------------------------------------------ what else belongs to whom
 
 
@@ -325,6 +344,7 @@ KEPT_KINDS = (
     FileKind("sums of what PyTorch compiled", "compiled/files.json", _code, made_again=False, make=_compiled),
     FileKind("model files of runs", "runs/*/[fm]*.json", _models_of_runs, made_again=False, make=_with_models),
     FileKind("tickets of runs at work", "queue/working/*", _at_work, made_again=False, make=_working),
+    FileKind("processes of runs", "runs/*/process", _gone, made_again=False, make=_starting, spare=True),
     FileKind("whose models are", "models/*/owner.json", _owners_of_models, made_again=False, make=_owned_models),
     FileKind("whose archives are", "archive/*.owner.json", _owners_of_archives, False, _owned_archives),
 )
