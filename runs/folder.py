@@ -390,10 +390,8 @@ def read_config(run: Run) -> RunConfig:
     if values is None:
         raise StateError(f"Expected the knobs of this run. {why} Start the fit anew, or fork it from a checkpoint.")
     if unknown := sorted(set(values) - {one.name for one in fields(RunConfig)}):
-        raise StateError(
-            f"Expected settings that this Shoal knows, got '{unknown[0][:80]}': another version launched this run. "
-            f"Install that version on {os.uname().nodename[:80]} too, then resume the run."
-        )
+        told = f"Expected settings that this Shoal knows, got '{unknown[0][:80]}': another version launched this run."
+        raise StateError(f"{told} Install that version on {os.uname().nodename[:80]} too, then resume the run.")
     return config_from(uploads_again(values))
 
 

@@ -28,7 +28,7 @@ from shoal.utils import disk_errors, identity_of, put_in_place
 TABLES = 512_000_000  # bytes of all tables of a run that travels
 CHECKPOINT = 512_000_000  # bytes of a checkpoint that does
 CHECKPOINTS = ("checkpoints", "checkpoints/archive")
-STAYS = re.compile(r"\..*|lock|reserve|awaited|unsent\.jsonl.*|metrics\.sqlite.*|.*\.lock")
+STAYS = re.compile(r"\..*|lock|process|reserve|awaited|unsent\.jsonl.*|metrics\.sqlite.*|.*\.lock")
 UNSENT = "unsent.jsonl"
 STEP = re.compile(r"step-\d{12,}\.ckpt")
 LOGS = ("log.jsonl", "log.txt")
