@@ -29,6 +29,7 @@ from shoal.solve.moments import Moments
 from shoal.utils import identity_of
 
 LEVELS, MOMENTS, TEXTS = "levels.npz", "moments.npz", "texts.npz"
+WITHOUT_NA = "without_na"  # the flag of codes of which NA, read as no value, may be one
 
 
 @dataclass(frozen=True)
@@ -154,11 +155,10 @@ class Manifest:
     def of(cls, directory: Path) -> Manifest:
         """That of the folder: the same object for all in this process who have it open, which of very many columns
         takes long to read."""
-        file = directory / MANIFEST
-        key = str(file), identity_of(file)
+        key = str(directory), identity_of(directory / MANIFEST)
         if (known := _known.get(key)) is None:
             known = cls.read(directory)
-            if identity_of(file) == key[1]:
+            if identity_of(directory / MANIFEST) == key[1]:
                 _known[key] = known
         return known
 
@@ -380,9 +380,6 @@ def shared_flags(missing: int, rows: int, constant: bool) -> list[str]:
     if rows and missing > rows / 2:
         flags.append("mostly_missing")
     return flags
-
-
-WITHOUT_NA = "without_na"  # the flag of codes of which NA, read as no value, may be one
 
 
 def text_column(name: str, slot: int, table: LevelTable, rows: int, without_na: bool = False) -> Column:
