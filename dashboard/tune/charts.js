@@ -9,6 +9,7 @@ class Figure {
     Object.assign(this, { root, note })
     this.div = el("div", "tune-plot")
     this.div.setAttribute("role", "img")
+    this.div.setAttribute("aria-label", title) // a picture has a name before it has a curve
     this.root.append(this.div)
     this.size = new ResizeObserver(() => {
       const { clientWidth, clientHeight } = this.div
