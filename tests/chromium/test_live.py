@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from shoal.runs.commands import metrics_of, post
 from shoal.runs.launch import Run, find_run, launch, list_runs
 from support.brought.example_plugin import distribution
-from support.browser import LOOK, Server, Visitor, fits, free_port, needs_chromium, opens
+from support.browser import LOOK, Server, Visitor, fits, free_port, needs_chromium, opens, settled
 from support.runs import ended, endless_run, run_home, small_table, training, until
 from support.training import generated
 
@@ -307,6 +307,8 @@ def test_two_tabs_and_a_phone(visitor: Visitor, browser: Browser, server: Server
     stop(page)
     expect(small.get_by_role("tab", name="Training")).to_be_visible()
     assert ended(run) == "stopped"
+    expect(page.get_by_role("tab", name="Training")).to_be_visible()
+    settled(page)  # until then the button of the pause may be there as well
     page.get_by_role("button", name="Resume").click()
     expect(small.get_by_role("button", name="Pause")).to_be_visible()  # an ended run that goes on is heard of as well
     context.close()
