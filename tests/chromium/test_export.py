@@ -20,11 +20,12 @@ from shoal.library.saved_models import Version, version_of
 from shoal.runs.launch import launch
 from shoal.settings.values import config_from
 from shoal.tasks.explain_row import Value, explain
-from support.browser import Server, Visitor, fits, needs_chromium, settled
+from support.browser import CHROMIUM, QUICK, Server, Visitor, fits, needs_chromium, settled
 from support.dashboard.models_page import NAME
 from support.runs import ended
 
 pytestmark = needs_chromium
+BROWSER = CHROMIUM or QUICK  # with all that a person's browser has
 KEYS = {"scikit-learn": "sklearn"}
 FORMATS = ("SQL", "Python", "scikit-learn", "ONNX", "JSON")
 

@@ -17,11 +17,10 @@ import scipy.sparse as sp
 from playwright.sync_api import Download, Locator, expect
 from sklearn.datasets import dump_svmlight_file
 
-from support.browser import CHROMIUM, QUICK, Visitor, fits, needs_chromium, settled
+from support.browser import Visitor, fits, needs_chromium, settled
 from support.tables import shared
 
 pytestmark = needs_chromium
-BROWSER = CHROMIUM or QUICK  # with all that a person's browser has
 MOST = 15  # clicks
 WHOLE_CURVE = 600_000  # ms; the survey has 874 weights, and other tests may have the cores meanwhile
 
