@@ -72,7 +72,7 @@ def _while_it_trains(run: Run, state: str, config: Mapping[str, Any]) -> None:
     with st.popover("Workers", icon=":material/group:", help="Add or remove workers."), _narrow():
         _staff(run, ranks, alone)
     with st.popover("Break it", icon=":material/bolt:", help="See how the run copes with a broken worker."), _narrow():
-        _chaos(run, ranks, alone)
+        break_it(run, ranks, alone)
     if not ranks:
         _until_workers_are_known(run)
     _stop(run, "It ends with the model it has by then, and can be resumed.")
@@ -141,9 +141,11 @@ def _staff(run: Run, ranks: list[int], alone: bool) -> None:
         send_now(run, f"Remove worker {rank}", "remove_worker", {"rank": rank})
 
 
-def _chaos(run: Run, ranks: list[int], alone: bool) -> None:
+def break_it(run: Run, ranks: list[int], alone: bool) -> None:
+    """`ranks` are those of the workers that are here."""
     st.caption(ON_ITS_OWN if alone else "No row is lost or counted twice, whatever you do here. Watch the timeline.")
-    rank = _choose(ranks, "Worker", "victim", alone)
+    chosen = st.session_state.get("victim")  # stays so while it is away: the next deed is meant for it, not for another
+    rank = _choose(sorted({*ranks, chosen} - {None}) if ranks else [], "Worker", "victim", alone)
     for deed, (label, story) in HARM.items():
         if st.button(label, key=f"do:{deed}", disabled=alone or rank is None):
             send_now(run, f"{label} worker {rank}", f"{deed}_worker", {"rank": rank})

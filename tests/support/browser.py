@@ -60,8 +60,9 @@ class Visitor:
         self.page.on("console", self._heard)
 
     def _heard(self, message: ConsoleMessage) -> None:
-        if message.type == "error" and not PROBE.search(message.location.get("url", "")):
-            self.problems.append(message.text)
+        address = message.location.get("url", "")
+        if message.type == "error" and not PROBE.search(address):
+            self.problems.append(f"{message.text} ({address})")
 
     def visit(self, address: str = "") -> Page:
         self.page.goto(self.url + address)

@@ -39,6 +39,27 @@ def shown(page: AppTest) -> list[dict[str, Any]]:
     return [json.loads(element.proto.json) for element in page.get("bidi_component")]
 
 
+def _two_workers() -> None:
+    import streamlit as st
+
+    from shoal.dashboard.live.controls import break_it
+    from shoal.runs.launch import Run
+
+    break_it(Run(st.session_state.directory), st.session_state.here, alone=False)
+
+
+def test_who_is_to_be_broken_stays_chosen_while_its_next_process_starts(tmp_path: Path) -> None:
+    page = AppTest.from_function(_two_workers)
+    page.session_state.directory = tmp_path
+    for here in ([0, 1], [0], [0, 1]):
+        page.session_state.here = here
+        page = checked(page.run())
+        assert (page.selectbox(key="victim").value, page.selectbox(key="victim").options) == (
+            1,
+            ["Worker 0", "Worker 1"],
+        )
+
+
 def test_a_run_is_steered_from_its_page(tmp_path: Path) -> None:
     run = training(launch(endless_run(small_table(tmp_path), engine="inline", model="ridge", alpha=1.0)))
     page = open_page("train", run=run.id)
