@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Any
 
 from shoal.errors import ConfigError, Remedy
@@ -350,8 +351,7 @@ class RunConfig:
     )
     checkpoint_seconds: float = training(5.0, "seconds between two checkpoints", "safety", unit="s", step=1.0)
     keep_checkpoints: int = training(
-        5, "checkpoints that are kept as they are; older ones are thinned and archived", "safety", unit="checkpoints"
-    )
+        5, "checkpoints that are kept as they are; older ones are thinned and archived", "safety", unit="checkpoints")
     checkpoint_strategy: str = training(
         "", "a plug-in that says when checkpoints are written and which are kept", "safety",
         metavar="NAME", known=("",), plugins="shoal.checkpoint_strategies", blank="by the two knobs above",
@@ -389,8 +389,9 @@ class RunConfig:
         return {name: getattr(self, name) for name in DIALECT if getattr(self, name) is not None}
 
     @classmethod
+    @functools.cache  # a page asks hundreds of times while it is drawn
     def knobs(cls) -> dict[str, dataclasses.Field[Any]]:
-        """All knobs by their names."""
+        """All knobs by their names; not to be changed."""
         return {knob_.name: knob_ for knob_ in dataclasses.fields(cls)}
 
     def as_dict(self) -> dict[str, Any]:

@@ -144,8 +144,9 @@ def _staff(run: Run, ranks: list[int], alone: bool) -> None:
 def break_it(run: Run, ranks: list[int], alone: bool) -> None:
     """`ranks` are those of the workers that are here."""
     st.caption(ON_ITS_OWN if alone else "No row is lost or counted twice, whatever you do here. Watch the timeline.")
-    chosen = st.session_state.get("victim")  # stays so while it is away: the next deed is meant for it, not for another
-    rank = _choose(sorted({*ranks, chosen} - {None}) if ranks else [], "Worker", "victim", alone)
+    if ranks and (chosen := st.session_state.get("victim")) is not None:
+        ranks = sorted({*ranks, chosen})  # also while it is away: the next deed is meant for it, not for another
+    rank = _choose(ranks, "Worker", "victim", alone)
     for deed, (label, story) in HARM.items():
         if st.button(label, key=f"do:{deed}", disabled=alone or rank is None):
             send_now(run, f"{label} worker {rank}", f"{deed}_worker", {"rank": rank})
