@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from shoal.cli.flags import Add
 from shoal.cli.printing import print_json, table
 from shoal.errors import ConfigError
-from shoal.words import file_size
+from shoal.words import file_size, listed
 
 if TYPE_CHECKING:
     from shoal.library.cleaning import CleaningPlan, Criteria
@@ -42,15 +42,17 @@ def _disk(chosen: argparse.Namespace) -> None:
     from shoal.library.inventory import survey
 
     found = survey()
-    total = sum(use.bytes for use in found)
+    total, unread = sum(use.bytes for use in found), [told for use in found for told in use.unread]
     if chosen.json:
         kinds = {use.kind.name: {"count": use.count, "bytes": use.bytes, "oldest": use.oldest} for use in found}
-        print_json({"home": str(home()), "bytes": total, "kinds": kinds})
+        print_json({"home": str(home()), "bytes": total, "kinds": kinds, "unread": unread})
         return
     rows = [(u.kind.name, f"{u.count:,}", file_size(u.bytes), _day(u.oldest), u.kind.purpose) for u in found]
     table(
         ("kind", "count", "size", "oldest", ""), [*rows, ("total", "", file_size(total), "", str(home()))], right={1, 2}
     )
+    if unread:
+        print(f"\nNot counted, since nobody can read it: {listed(unread, 3)}. Check the permissions and the disk.")
     print("\nFree some with: shoal clean KIND [--older-than DAYS] [--enough 5GB]")
 
 

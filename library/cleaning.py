@@ -122,7 +122,7 @@ class _Needs:
 
 def _runs_in(folder: Path) -> list[Run]:
     """Nothing is cleaned while nobody can tell who needs it: a folder that cannot be read is an error."""
-    found = [folder / name for name in (names_in(folder) if folder.is_dir() or folder.is_symlink() else ())]
+    found = [folder / name for name in (names_in(folder) if os.path.isdir(folder) or folder.is_symlink() else ())]
     return [Run(path) for path in found if path.is_dir() and not path.is_symlink()]
 
 

@@ -19,6 +19,7 @@ from shoal.home import (
     jobs_directory,
     models_directory,
     modules_directory,
+    names_in,
     runs_directory,
     samples_directory,
     searches_directory,
@@ -48,23 +49,32 @@ class Use:
     count: int
     bytes: int
     oldest: float | None
+    unread: tuple[str, ...] = ()  # folders that cannot be read, each with why: what is in them is not counted
 
 
 def survey() -> list[Use]:
     """All kinds, in their order; their bytes add up to what the disk has under SHOAL_HOME."""
     found: dict[str, list[Item]] = {name: [] for name in KINDS}
-    for item in items():
+    inventory = _Inventory()
+    for item in inventory.items():
         found[item.kind].append(item)
+    unread = {"other": tuple(f"'{folder}' ({why})" for folder, why in inventory.unread.items())}
     return [
-        Use(KINDS[name], len(those), sum(i.bytes for i in those), min((i.changed for i in those), default=None))
+        Use(
+            KINDS[name], len(those), sum(i.bytes for i in those), min((i.changed for i in those), default=None),
+            unread.get(name, ()),
+        )
         for name, those in found.items()
         if those or name not in ("fetched", "networks")  # which only a team has, and who writes Python
-    ]
+    ]  # fmt: skip
 
 
 def items() -> list[Item]:
-    """Everything under SHOAL_HOME."""
-    return [item for item in _Inventory().take() if item.changed]
+    """Everything under SHOAL_HOME; StateError where one of its own folders cannot be read: that is not empty."""
+    inventory = _Inventory()
+    found = inventory.items()
+    inventory.prove()
+    return found
 
 
 class _Inventory:
@@ -72,6 +82,7 @@ class _Inventory:
 
     def __init__(self) -> None:
         self.folder = home()
+        self.unread: dict[Path, str] = {}  # with why
         self._seen: set[tuple[int, int]] = set()
         self._rooms: dict[Path, Callable[[os.DirEntry[str]], Iterator[Item]]] = {
             cache_directory(): self._cached, uploads_directory(): self._uploaded, samples_directory(): self._sampled,
@@ -81,13 +92,21 @@ class _Inventory:
             modules_directory(): self._networked,
         }  # fmt: skip
 
-    def take(self) -> Iterator[Item]:
+    def items(self) -> list[Item]:
+        return [item for item in self._take() if item.changed]
+
+    def prove(self) -> None:
+        """StateError if one of the folders that things are kept in could not be read."""
+        for folder in {self.folder, *self._rooms} & self.unread.keys():
+            names_in(folder)
+
+    def _take(self) -> Iterator[Item]:
         yield self._own(self.folder)
-        for entry in entries(self.folder):
+        for entry in self._entries(self.folder):
             room = self._rooms.get(Path(entry.path))
             if room and entry.is_dir(follow_symlinks=False):
                 yield self._own(entry)
-                for inner in entries(entry.path):
+                for inner in self._entries(entry.path):
                     yield from room(inner)
             else:
                 yield self._whole("leftovers" if entry.name.startswith(REMOVED) else "other", entry)
@@ -125,7 +144,7 @@ class _Inventory:
     def _fetched(self, entry: os.DirEntry[str]) -> Iterator[Item]:
         """Version by version."""
         yield self._own(entry)
-        for version in entries(entry.path):
+        for version in self._entries(entry.path):
             yield self._whole("fetched", version)
 
     def _searched(self, entry: os.DirEntry[str]) -> Iterator[Item]:
@@ -136,7 +155,7 @@ class _Inventory:
             yield self._whole("other", entry)
             return
         yield self._own(entry)
-        for inner in entries(entry.path):
+        for inner in self._entries(entry.path):
             yield self._whole("jobs", inner)
 
     def _run(self, entry: os.DirEntry[str]) -> Iterator[Item]:
@@ -145,7 +164,7 @@ class _Inventory:
             yield self._whole("other", entry)
             return
         size, changed = self._own_size(entry)
-        for inner in entries(entry.path):
+        for inner in self._entries(entry.path):
             part = self._measure(inner)
             if inner.name == "checkpoints" and inner.is_dir(follow_symlinks=False):
                 yield Item("checkpoints", Path(inner.path), *part)
@@ -170,7 +189,7 @@ class _Inventory:
             return 0, 0.0
         size, changed = self._blocks(found), found.st_mtime
         if stat.S_ISDIR(found.st_mode):
-            for inner in entries(entry.path):
+            for inner in self._entries(entry.path):
                 more, later = self._measure(inner)
                 size, changed = size + more, max(changed, later)
         return size, changed
@@ -178,6 +197,16 @@ class _Inventory:
     def _own_size(self, entry: os.DirEntry[str] | Path) -> tuple[int, float]:
         found = self._stat(entry)
         return (0, 0.0) if found is None else (self._blocks(found), found.st_mtime)
+
+    def _entries(self, folder: str | Path) -> list[os.DirEntry[str]]:
+        try:
+            with os.scandir(folder) as found:
+                return list(found)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as error:
+            self.unread[Path(folder)] = str(error.strerror)
+            return []
 
     def _stat(self, entry: os.DirEntry[str] | Path) -> os.stat_result | None:
         try:

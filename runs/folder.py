@@ -101,7 +101,7 @@ class Run:
         if self.task != "train":
             return False
         config = self.config
-        return config.get("solver") == "gradient" if config else self.checkpoints_path.is_dir()
+        return config.get("solver") == "gradient" if config else os.path.isdir(self.checkpoints_path)
 
     @property
     def search(self) -> str | None:
@@ -161,7 +161,7 @@ class Run:
     @property
     def has_records(self) -> bool:
         """Whether there are records of training, in its folder or in the team's database."""
-        return self.metrics_path.exists() or (self.directory / "records.json").exists()
+        return any(os.path.exists(self.directory / name) for name in ("metrics.sqlite", "records.json"))
 
     def open_records(self, timeout: float | None = None) -> Storage:
         """The records of this run, to be closed; those of another in their place are refused."""
@@ -304,7 +304,7 @@ class Run:
             return standing
         if self.is_waiting and (place := self._place()):
             return place
-        begun = (self.directory / "started").exists()
+        begun = os.path.exists(self.directory / "started")
         if not begun and self._age() < PATIENCE and not is_gone(self.directory):
             return Standing("preparing", "Its process is starting.")
         if not begun and (said := self._last_word()):  # it may have come since the first look
@@ -342,7 +342,7 @@ class Run:
     def _way_on(self) -> Remedy:
         if self.task == "train" and self.config.get("target"):
             return Remedy.run("Start it again, or resume it", "resume", self.id)
-        if self.task == "train" and self.checkpoints_path.is_dir():
+        if self.task == "train" and os.path.isdir(self.checkpoints_path):
             return Remedy.run("Its checkpoints know its settings: fork it", "fork", self.id)
         return Remedy.say("Start it again")
 

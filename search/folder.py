@@ -147,7 +147,7 @@ class Search:
 def find_search(search_id: str) -> Search | None:
     """By its name, which may come from an address."""
     directory = searches_directory() / entry_name(search_id)
-    return Search(directory) if (directory / "search.json").exists() and sees(directory) else None
+    return Search(directory) if can_be(directory / "search.json") and sees(directory) else None
 
 
 def list_searches() -> list[Search]:

@@ -23,7 +23,7 @@ from pathlib import Path
 from shoal.errors import ResourceError
 from shoal.files.locks import lock_file
 from shoal.files.model_names import is_name
-from shoal.home import models_directory
+from shoal.home import models_directory, names_in
 from shoal.shelf.base import CARD, VERSION, KeptModel, Saver, is_saved_by
 from shoal.utils import write_atomically
 
@@ -71,11 +71,16 @@ class ModelFolder:
 
 
 def numbers_in(folder: Path) -> tuple[int, ...]:
-    """Of the versions in a folder, the highest first; the name of a folder is enough to know that it is whole."""
+    """Of the versions in a folder, the highest first; the name of a folder is enough to know that it is whole.
+
+    One that cannot be read has a first version, as far as anybody can tell, whose card cannot be read: it is not empty.
+    """
     try:
         names = os.listdir(folder)
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return ()
+    except OSError:
+        return (1,)
     return tuple(sorted((int(match[1]) for name in names if (match := VERSION.fullmatch(name))), reverse=True))
 
 
@@ -91,10 +96,7 @@ class FileShelf:
     """All models of a home."""
 
     def look(self) -> list[KeptModel]:
-        names: list[str] = []
-        with contextlib.suppress(OSError):
-            names = [name for name in os.listdir(models_directory()) if is_name(name)]
-        return [model for name in names if (model := self.find(name))]
+        return [model for name in names_in(models_directory()) if is_name(name) and (model := self.find(name))]
 
     def find(self, name: str) -> KeptModel | None:
         found = ModelFolder(models_directory() / name)

@@ -15,7 +15,7 @@ from shoal.home import home
 from shoal.library.cleaning import Cleaned, CleaningPlan, Criteria, clean, plan
 from shoal.library.inventory import Use, survey
 from shoal.library.kinds import DiskKind, counted, kept_in_words, kind_of
-from shoal.words import file_size
+from shoal.words import file_size, listed
 
 STAYS = {"models": "see Models", "other": "needed"}  # where others have a button
 
@@ -37,6 +37,9 @@ def show() -> None:
         for use in found:
             if use.count:
                 _use(use, total)
+        if unread := [told for use in found for told in use.unread]:
+            told = f"Not counted, since nobody can read it: {listed(unread, 3)}. Check the permissions and the disk."
+            notice("warning", told)
         nothing = [use.kind.title.lower() for use in found if not use.count]
         if nothing:
             line(f"Nothing yet: {', '.join(nothing)}.")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import html
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,8 +13,16 @@ import pytest
 
 from shoal.cli import app
 from shoal.errors import Reason, StateError
-from shoal.home import archive_directory, jobs_directory, runs_directory, searches_directory, waiting_directory
-from shoal.library import accounts, cleaning
+from shoal.home import (
+    archive_directory,
+    jobs_directory,
+    models_directory,
+    runs_directory,
+    searches_directory,
+    waiting_directory,
+)
+from shoal.library import accounts, cleaning, inventory
+from shoal.library.saved_models import list_models
 from shoal.runs import scheduling, tickets
 from shoal.runs.folder import Run, find_run, list_runs, new_run_id
 from shoal.runs.launch import launch, resolve, resume
@@ -32,9 +43,10 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def unreadable(path: Path) -> Path:
-    """A folder that nobody can read, whoever asks: a link to itself."""
+    """A folder that nobody can read, whoever asks: a link to a name that is too long, which `Path.exists` and `is_dir`
+    raise for, as they do where rights are missing."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.symlink_to(path)
+    path.symlink_to("x" * 300)
     return path
 
 
@@ -121,6 +133,42 @@ def test_one_run_that_cannot_be_read_is_shown_as_such_beside_the_others(capsys: 
     assert app.main(["runs"]) == 0
     assert bad.id in capsys.readouterr().out
     assert not open_page("runs").exception
+
+
+def test_models_that_cannot_be_read_are_there(capsys: pytest.CaptureFixture[str]) -> None:
+    bad = unreadable(models_directory() / "prices")
+    (found,) = list_models()
+    assert (found.name, found.latest.known) == ("prices", None)
+    assert app.main(["models"]) == 0
+    words = f"Expected the card of prices:1 at '{bad}/v1/card.json', got: "
+    assert words in capsys.readouterr().out
+    assert words in html.unescape(said(open_page("models")))
+    bad.unlink()
+    models_directory().rmdir()
+    unreadable(models_directory())
+    assert app.main(["models"]) == 1
+    assert f"Expected to read the folder '{models_directory()}', got: " in capsys.readouterr().err
+
+
+def test_what_takes_disk_and_cannot_be_read_is_told(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    real, closed = os.scandir, home / "cache"
+
+    def scandir(folder: str | Path) -> Iterator[os.DirEntry[str]]:
+        if Path(folder) == closed:
+            raise PermissionError(errno.EACCES, "Permission denied", str(folder))
+        return real(folder)
+
+    (closed / "some").mkdir(parents=True)
+    monkeypatch.setattr(os, "scandir", scandir)
+    monkeypatch.setattr(inventory, "names_in", lambda folder: list(scandir(folder)))
+    words = f"Not counted, since nobody can read it: '{closed}' (Permission denied)."
+    assert app.main(["disk"]) == 0
+    assert words in capsys.readouterr().out
+    assert words in html.unescape(said(open_page("system")))
+    with pytest.raises(PermissionError):  # as `names_in` says it
+        cleaning.plan("data")
 
 
 def test_a_queue_that_cannot_be_read_is_not_empty(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
