@@ -71,6 +71,7 @@ class Attendant:
         self.run = run
         self.listens = False  # training takes commands: a signal becomes one
         self.chores: list[Callable[[], None]] = []  # done at every look
+        self.no_room = ""  # why training cannot be told to stop, and has no result
         self._too_late = False
         self._ending: type[BaseException] = Stopped  # what the main thread is woken with
         self._asked, self._done = threading.Event(), threading.Event()
@@ -139,7 +140,8 @@ class Attendant:
         try:
             with self.run.open_records() as storage:
                 storage.post("stop", {})
-        except ResourceError:  # no room for a command: training will not hear of it
+        except ResourceError as error:  # no room for a command: training will not hear of it
+            self.no_room = error.message
             self._end_the_work()
 
     def _end_the_work(self, last_word: Callable[[], None] = lambda: None) -> None:
@@ -212,8 +214,10 @@ class Life:
             self._work(read_config(self.run))
         except Stopped:
             self.attendant.ignore_signals()
-            cause = "It was stopped by a signal before it had a result."
-            self.say(Standing("stopped", cause, Reason.STOPPED, (self._way_on(),)))
+            cause, reason = "It was stopped by a signal before it had a result.", Reason.STOPPED
+            if why := self.attendant.no_room:
+                cause, reason = f"It was stopped, and without a result. {why}", Reason.OUT_OF_DISK
+            self.say(Standing("stopped", cause, reason, (self._way_on(),)))
         except Unawaited:
             self.attendant.ignore_signals()
             self._say_unawaited()

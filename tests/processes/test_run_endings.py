@@ -9,14 +9,17 @@ from typing import Any
 
 import pytest
 
-from shoal.errors import Reason
-from shoal.processes.run import failure
+from shoal.errors import DiskFull, Reason
+from shoal.processes.run import Attendant, Hosted, Life, Stopped, failure
 from shoal.runs.commands import post
 from shoal.runs.folder import Run
 from shoal.runs.launch import launch
+from shoal.settings.config import RunConfig
 from shoal.settings.values import config_from
+from shoal.storage import Storage
+from shoal.utils import RunLog
 from support.pages import open_page, said
-from support.runs import ended, endless_run, run_home, short_run, small_table, training
+from support.runs import ended, endless_run, made, run_home, short_run, small_table, training
 from support.tables import shoal
 
 
@@ -82,3 +85,25 @@ def test_a_failed_run_tells_terminal_and_page_the_same_in_their_own_words(tmp_pa
 )
 def test_what_was_not_foreseen_has_a_reason_as_well(error: Exception, reason: Reason) -> None:
     assert (failure(error).state, failure(error).reason) == ("failed", reason)
+
+
+def test_a_stop_that_training_cannot_be_told_of_names_the_full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    run, word = made(lock=""), "The disk is full: no room for a command."
+    (run.directory / "lock.json").rename(run.directory / "lock")
+    attendant = Attendant(run)
+
+    def full(run: Run) -> Storage:
+        raise DiskFull(word)
+
+    def heard(life: Life, config: RunConfig) -> None:
+        attendant._pass_on()
+        raise Stopped
+
+    monkeypatch.setattr(Run, "open_records", full)
+    monkeypatch.setattr(attendant, "_end_the_work", lambda: None)
+    monkeypatch.setattr(Life, "_work", heard)
+    with RunLog(run.directory) as log:
+        Life(run, log, attendant, Hosted()).live()
+    assert (run.state, run.standing.reason) == ("stopped", Reason.OUT_OF_DISK)
+    assert word in run.cause
+    assert "by a signal" not in run.cause
