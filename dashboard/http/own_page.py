@@ -1,15 +1,19 @@
 """Streamlit's page with our style and script in it: they are there before anything is drawn, and nothing jumps.
 
 Streamlit itself loads whatever may hold a style only when it is first needed, on a slow machine seconds after the text.
+What our script says with each connection is handed to Streamlit's scripts.
 """
 
 from __future__ import annotations
 
 from importlib.resources import files
 from pathlib import Path
+from urllib.parse import parse_qs, quote
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from shoal.dashboard.tables.uploads import AT_HAND
 
 _HERE = Path(__file__).parent
 THEIRS = files("streamlit").joinpath("static", "index.html").read_text("utf-8")
@@ -30,6 +34,8 @@ class OwnPage:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            scope = _with_table(scope)
         if scope["type"] != "http" or "text/html" not in Headers(scope=scope).get("accept", ""):
             await self.app(scope, receive, send)
             return
@@ -55,6 +61,14 @@ class _Exchange:
                 _of_ours(head)
             await self.send(head)
         await self.send(message)
+
+
+def _with_table(scope: Scope) -> Scope:
+    """With the table that is at hand in the tab: scripts learn nothing of a connection but its headers."""
+    name = AT_HAND.lower().encode()
+    headers = [header for header in scope["headers"] if header[0] != name]
+    table = parse_qs(str(scope.get("query_string", b""), "latin-1")).get("table", [""])[0]
+    return {**scope, "headers": [*headers, (name, quote(table, safe="").encode())] if table else headers}
 
 
 def _may_be_theirs(head: Message) -> bool:

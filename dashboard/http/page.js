@@ -9,6 +9,20 @@
   history.pushState = function (...step) {
     (acted ? push : history.replaceState).apply(history, step)
     acted = false
+    remember()
+  }
+
+  // A dashboard that was started again knows nothing of this tab. With each connection it hears of the table at hand, or
+  // the menu would open every page without one.
+  let table = ""
+  const remember = () => { table = new URLSearchParams(location.search).get("data") ?? table }
+  window.WebSocket = class extends WebSocket {
+    constructor(address, ...how) {
+      remember()
+      const there = new URL(address, location.href)
+      if (table && there.pathname.endsWith("/_stcore/stream")) there.searchParams.set("table", table)
+      super(there.href, ...how)
+    }
   }
 
   // A menu leads to the beginning of the page that one is on, too: from a run to the form, from a model to all of them.

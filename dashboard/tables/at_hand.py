@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import field, replace
 from typing import Any
+from urllib.parse import unquote
 
 import streamlit as st
 
@@ -16,6 +17,7 @@ from shoal.dashboard.parts.literal import heading, label
 from shoal.dashboard.tables import filled
 from shoal.dashboard.tables.choices import address_of
 from shoal.dashboard.tables.sources import Asked, asked, find_table, table_of
+from shoal.dashboard.tables.uploads import AT_HAND
 from shoal.lazy.classes import dataclass
 
 HAND = "table:at-hand"  # in the session
@@ -112,13 +114,23 @@ def _taken(address: dict[str, str]) -> _Hand:
 
 def _hand() -> _Hand | None:
     """What is at hand, if it is still on this machine."""
-    hand: _Hand | None = st.session_state.get(HAND)
+    hand: _Hand | None = st.session_state.get(HAND) or _from_before()
     if hand and find_table(hand.key) is None:
-        del st.session_state[HAND]
+        st.session_state[HAND] = None
         name = hand.key.rpartition("/")[2]
         st.toast(label(f"'{name}' is not on this machine any more. Choose another table."), icon=":material/info:")
         return None
     return hand
+
+
+def _from_before() -> _Hand | None:
+    """What was at hand in this tab when the dashboard was started again under it: the browser has kept its name."""
+    key = "" if HAND in st.session_state else unquote(said_by_browser())
+    return _taken(address_of(key)) if key and find_table(key) else None
+
+
+def said_by_browser() -> str:
+    return st.context.headers.get(AT_HAND) or ""
 
 
 def header(page: str, found: Asked, title: str) -> None:

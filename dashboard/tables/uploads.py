@@ -28,6 +28,7 @@ CHUNK = 1 << 20
 ENDINGS = ("csv", "tsv", "txt", "gz", "zip", "bz2", "xz", "zst", "parquet", "xlsx", "xlsm", "svm", "libsvm", "svmlight")
 FOLDER = re.compile(r"[0-9a-f]{24}")
 UNFINISHED = ".unfinished-"
+AT_HAND = "X-Shoal-Table"  # header with the key of the table at hand in a tab, percent-encoded
 MOST = 20 * 10**9  # bytes of one file, unless SHOAL_MAX_UPLOAD says otherwise
 UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 SPARE = 64 << 20  # bytes that all uploads together leave free: runs write their records to the same disk

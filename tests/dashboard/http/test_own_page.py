@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import re
@@ -9,10 +10,13 @@ from typing import Any
 
 import pytest
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.responses import HTMLResponse
 from starlette.routing import Route
+from starlette.types import Message, Receive, Scope, Send
 
 from shoal.dashboard.http.own_page import OURS, THEIRS, OwnPage
+from shoal.dashboard.tables.uploads import AT_HAND
 from support.browser import Server
 from support.dashboard.gate import call, scope_of
 from support.dashboard.http_client import ASSET, ask
@@ -53,3 +57,23 @@ def test_other_pages_pass_as_they_are(body: str, headers: dict[str, str]) -> Non
     answer = call(app, "/report", headers=scope["headers"])
     assert answer.body.decode() == body
     assert int(answer.headers["content-length"]) == len(body.encode())
+
+
+@pytest.mark.parametrize(("query", "told"), [("table=abc%2FK%C3%A4ufe.csv", "abc%2FK%C3%A4ufe.csv"), ("", None)])
+def test_scripts_hear_of_the_table_at_hand_from_the_connection_alone(query: str, told: str | None) -> None:
+    heard: list[Scope] = []
+
+    async def streamlit(scope: Scope, receive: Receive, send: Send) -> None:
+        heard.append(scope)
+
+    forged = {"type": "websocket", "query_string": query.encode(), "headers": [(AT_HAND.lower().encode(), b"forged")]}
+    asyncio.run(OwnPage(streamlit)(forged, no_message, no_answer))
+    assert Headers(scope=heard[0]).get(AT_HAND) == told
+
+
+async def no_message() -> Message:
+    raise AssertionError
+
+
+async def no_answer(message: Message) -> None:
+    raise AssertionError

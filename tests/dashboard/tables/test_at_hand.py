@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from urllib.parse import quote
+
 import pytest
 from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 
-from shoal.dashboard.tables import uploads
+from shoal.dashboard.tables import at_hand, uploads
 from shoal.dashboard.tables.choices import address_of
 from shoal.dashboard.tables.samples import SAMPLES
 from shoal.home import uploads_directory
@@ -62,6 +64,17 @@ def test_the_menu_opens_every_page_with_the_table_as_it_was_corrected(key: str) 
         assert "sales.csv" in headings(page)
     page = settle(by_menu(by_menu(page, "runs"), "tune"))
     assert address(page) == now
+
+
+def test_the_menu_knows_the_table_after_the_dashboard_was_started_again(
+    key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = settle(open_page(data=key))
+    now = address(checked(page.button(key="gaps:words:price").click().run()))
+    monkeypatch.setattr(at_hand, "said_by_browser", lambda: quote(key, safe=""))
+    assert address(by_menu(open_page("runs"), "train")) == now  # a session that knows nothing of the tab
+    (uploads_directory() / key).unlink()
+    assert address(open_page("search")) == {}
 
 
 def test_another_table_is_at_hand_everywhere_from_then_on(key: str) -> None:
