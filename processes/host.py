@@ -7,6 +7,7 @@ SIGTERM it takes nothing new: gradient runs leave a checkpoint and go back to th
 
 from __future__ import annotations
 
+import shutil
 import signal
 import time
 from collections.abc import Callable
@@ -14,8 +15,8 @@ from dataclasses import replace
 
 from shoal.database.connections import database
 from shoal.database.plain_errors import DatabaseAway
-from shoal.errors import DamagedFile, Standing, StateError, TrainingError
-from shoal.home import runs_directory
+from shoal.errors import DamagedFile, DiskFull, Standing, StateError, TrainingError
+from shoal.home import home, runs_directory
 from shoal.lazy.classes import dataclass
 from shoal.processes.carrier import Carrier, Luggage
 from shoal.queueing.jobs import LEDGER_DAYS, Job, RunHost
@@ -26,7 +27,7 @@ from shoal.runs.folder import Run
 from shoal.runs.spawning import WarmProcess
 from shoal.travel import journeys
 from shoal.travel.parcels import parcels
-from shoal.words import duration, plural
+from shoal.words import duration, file_size, plural
 
 BEAT = 1.0  # seconds between two heartbeats
 LOOK = 0.2  # seconds between two looks for jobs
@@ -34,6 +35,8 @@ CHECKING = 5.0  # seconds between two looks whether the database is still one fo
 TRIMMING = 3600.0  # seconds between two looks for what the ledger need not know any more
 SAVING = 20.0  # seconds for a run to leave a checkpoint before it is given back
 DRAINING = 120.0  # seconds for exact fits to be finished
+SPARE = 64 << 20  # bytes that the disk of its home has to have left, or a host takes nothing: all would fail there
+UNWELL = 30.0  # seconds for which it takes nothing after its own disk let it down
 HANDED_ON = "Its run host was shut down."
 
 
@@ -89,6 +92,7 @@ class HostLoop:
         self._trimmed = -TRIMMING
         self._checked = time.monotonic()
         self._resting = 0.0  # until when others may say, after that, that they live: then what is overdue is lost
+        self._full = False  # whether it was said that its disk is
         self._drained: float | None = None  # since when nothing new is taken
 
     def drain(self) -> None:
@@ -175,11 +179,25 @@ class HostLoop:
             self.say(f"{name}: removed here; its files are in the database for its own home.")
 
     def _claim(self) -> None:
+        if not self._has_room():
+            return
         while (free := self.host.slots - sum(held.need for held in self.held.values())) > 0:
             job = self.queue.claim(self.host, free)
             if job is None:
                 return
             self._begin(job)
+
+    def _has_room(self) -> bool:
+        """Jobs that it cannot do are for others, and a host that fails them at once would be the first to take them."""
+        left = shutil.disk_usage(home()).free
+        if (left < SPARE) != self._full:
+            self._full = left < SPARE
+            said = f"The disk of '{home()}' has {file_size(left)} left"
+            self.say(
+                f"{said}: this host takes nothing until there are {file_size(SPARE)}. Free some space there."
+                if self._full else f"{said}: jobs are taken again."
+            )  # fmt: skip
+        return not self._full
 
     def _begin(self, job: Job) -> None:
         self.held[job.id] = held = HeldJob(job, min(job.need, self.host.slots))
@@ -202,7 +220,13 @@ class HostLoop:
         except DatabaseAway:
             raise
         except (TrainingError, OSError) as error:
-            self._fail(held, f"Its files could not be fetched by the host {self.host.name}", error)
+            what = f"Its files could not be fetched by the host {self.host.name}"
+            if isinstance(error, (DiskFull, OSError)):  # of this machine: others may do it, and it is no try
+                self._resting = time.monotonic() + UNWELL
+                self.queue.give_back(job.id, job.fence, _why(what, error))
+                self.say(f"{job.id}: {_why(what, error)} This host takes nothing for {duration(UNWELL)}.")
+            else:
+                self._fail(held, what, error)
             del self.held[job.id]
             return
         held.begun = True
@@ -240,7 +264,7 @@ class HostLoop:
                 self._see_off()
 
     def _fail(self, held: HeldJob, what: str, error: Exception) -> None:
-        why = f"{what}: {error.message if isinstance(error, TrainingError) else error}"
+        why = _why(what, error)
         self.queue.fail(held.job.id, held.job.fence, why, again=True)
         self.say(f"{held.job.id}: {why}")
 
@@ -285,6 +309,10 @@ class HostLoop:
         return (
             time.monotonic() - asked > SAVING or late > DRAINING or wait_settled(run, command, 0.0).outcome is not None
         )
+
+
+def _why(what: str, error: Exception) -> str:
+    return f"{what}: {error.message if isinstance(error, TrainingError) else error}"
 
 
 def _said(run: Run) -> Standing | None:

@@ -78,7 +78,8 @@ def fetch(run: str, fence: int) -> None:
 def _fetch(parcel: Parcel, folder: Path, fence: int) -> None:
     seize(folder)
     packing.remove_others(folder, parcel.files)
-    places = {name: packing.place_of(folder, name) for name in packing.in_order(parcel.files)}
+    coming = _from_elsewhere(parcel) if parcel.origin == home_mark() else parcel.files
+    places = {name: packing.place_of(folder, name) for name in packing.in_order(coming)}
     tables = [path for name, path in places.items() if is_table(name) and path.exists()]
     known = {packing.owner_of(one) for path in tables for one in (path, path.parent)}
     for name, path in places.items():
@@ -230,11 +231,17 @@ def _is_news(parcel: Parcel) -> bool:
 
 def _wanted(parcel: Parcel) -> dict[str, FileMark]:
     """All that comes back now: tables never left, and of a run at work its ending waits until all of it is there."""
+    files = _from_elsewhere(parcel)
     if not parcel.is_open:
-        return {name: mark for name, mark in parcel.files.items() if not is_table(name)}
-    if any(name in parcel.files for name in ENDINGS):
+        return {name: mark for name, mark in files.items() if not is_table(name)}
+    if any(name in files for name in ENDINGS):
         return {}
-    return {name: mark for name, mark in parcel.files.items() if "/" not in name and mark.size <= SMALL}
+    return {name: mark for name, mark in files.items() if "/" not in name and mark.size <= SMALL}
+
+
+def _from_elsewhere(parcel: Parcel) -> dict[str, FileMark]:
+    """What counts in the home of origin as it comes: whose a run is, and who sees it, is said there alone."""
+    return {name: mark for name, mark in parcel.files.items() if name not in packing.SAID_AT_HOME}
 
 
 def _seize_once(parcel: Parcel) -> None:

@@ -30,6 +30,7 @@ CHECKPOINT = 512_000_000  # bytes of a checkpoint that does
 CHECKPOINTS = ("checkpoints", "checkpoints/archive")
 STAYS = re.compile(r"\..*|lock|process|reserve|awaited|unsent\.jsonl.*|metrics\.sqlite.*|.*\.lock")
 UNSENT = "unsent.jsonl"
+SAID_AT_HOME = frozenset({"owner.json"})  # by people, where they launched it: what comes back does not undo it
 STEP = re.compile(r"step-\d{12,}\.ckpt")
 LOGS = ("log.jsonl", "log.txt")
 LAST_WORDS = ("model.json", "state.json", "result.json", "error.json")  # in this order, after all else
@@ -166,7 +167,7 @@ def remove_others(folder: Path, names: Mapping[str, FileMark]) -> None:
     """What a folder has of an earlier life that went another way: documents, records, checkpoints after the newest."""
     (folder / UNSENT).unlink(missing_ok=True)
     for name, path in documents(folder).items():
-        if name not in names:
+        if name not in names and name not in SAID_AT_HOME:
             path.unlink(missing_ok=True)
     steps = (name.removeprefix("checkpoints/") for name in names)
     newest = max((_order(name) for name in steps if STEP.fullmatch(name)), default=(0, ""))

@@ -166,3 +166,19 @@ def test_a_checkpoint_that_is_too_large_binds_the_run_and_tables_that_are_let_it
     assert job is not None
     assert job.home == home_mark()
     assert parcels().find(other.id) is None
+
+
+def test_what_people_say_of_a_run_at_home_is_not_undone_by_what_comes_back(homes: Homes, upload: Upload) -> None:
+    run = launch(short_run(upload()))
+    belong(run.directory, {"ada": SHARED})
+    parcels().drop(run.id)
+    journeys.send_off(run.directory, run.config)
+    fence = taken(homes, run)
+    belong(run.directory, {"ada": PRIVATE})
+    journeys.bring_home(run.id)
+    assert wishes(run.directory) == {"ada": PRIVATE}, "while it is at work"
+    with homes.inside("far"):
+        journeys.Sent().send(there(homes, run), fence, all_of_it=True)
+    needed_queue().finish(run.id, fence)
+    journeys.bring_home(run.id)
+    assert wishes(run.directory) == {"ada": PRIVATE}, "at its end"
