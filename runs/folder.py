@@ -44,7 +44,7 @@ from shoal.runs.spawning import is_gone
 from shoal.runs.tickets import place_in_words, ticket_at_work
 from shoal.settings.config import RunConfig
 from shoal.settings.values import config_from
-from shoal.travel.journeys import catch_up, guests, is_guest
+from shoal.travel.journeys import catch_up, guests, held_up, is_guest
 
 if TYPE_CHECKING:
     from shoal.storage import Storage
@@ -319,7 +319,7 @@ class Run:
         try:
             if place := team.place_in_words(self.id):
                 return Standing("queued", place)
-            ended = team.ended_in_words(self.id)
+            ended = team.ended_in_words(self.id) or held_up(self.id)
         except TrainingError as error:
             return Standing("queued", f"It waits, but the queue cannot be read. {error.message}", Reason.RESOURCES)
         return Standing(*ended, Reason.KILLED, (self._way_on(),)) if ended else None

@@ -28,10 +28,12 @@ from shoal.utils import identity_of
 
 LOOK = 0.5  # seconds for which a look at the runs that are elsewhere is good enough
 MOST = 0.1  # seconds of one look after which no other run is brought
+REST = 30.0  # seconds until what is damaged on its way home is looked at again
 ENDINGS = ("result.json", "error.json")
 
 _looking, _looked = threading.Lock(), 0.0
 _seized: set[tuple[int, str, int]] = set()  # by process, run and fence
+_refused: dict[str, tuple[float, str]] = {}  # when and why what came of a run could not be brought home
 
 
 # ------------------------------------------------------------------ off
@@ -169,11 +171,30 @@ def catch_up() -> None:
             for parcel in parcels().away_from(home_mark()):
                 if time.monotonic() - began > MOST:
                     return  # whoever looks next goes on: a list of runs is not to wait for all of them
-                if _is_news(parcel):
-                    bring_home(parcel.run)
+                if not _rests(parcel.run) and _is_news(parcel):
+                    _bring(parcel.run)
         _looked = time.monotonic()
     finally:
         _looking.release()
+
+
+def _bring(run: str) -> None:
+    """One that is damaged keeps no other from coming; where it is this disk or the database, none can come."""
+    try:
+        bring_home(run)
+        _refused.pop(run, None)
+    except StateError as error:
+        _refused[run] = time.monotonic(), error.message
+
+
+def _rests(run: str) -> bool:
+    return run in _refused and time.monotonic() - _refused[run][0] < REST
+
+
+def held_up(run: str) -> tuple[str, str] | None:
+    """A state and why, where this process has found that what a run did elsewhere cannot be brought here."""
+    found = _refused.get(run)
+    return ("interrupted", f"What it did in another home cannot be had. {found[1]}") if found else None
 
 
 def bring_home(run: str) -> None:

@@ -7,17 +7,18 @@ from pathlib import Path
 
 import pytest
 
+from shoal.errors import Standing
 from shoal.home import uploads_directory
 from shoal.people.belongings import PRIVATE, SHARED, belong, wishes
 from shoal.queueing.homes import home_mark
 from shoal.queueing.jobs import RunHost
 from shoal.queueing.team import needed_queue
-from shoal.runs.folder import Run, list_runs
+from shoal.runs.folder import Run, list_runs, write_json, write_state
 from shoal.runs.launch import launch
 from shoal.travel import journeys
 from shoal.travel.packing import UNSENT
 from shoal.travel.parcels import SMALL, parcels
-from support.runs import short_run
+from support.runs import short_run, until
 from support.team.homes import Homes
 
 Upload = Callable[..., Path]
@@ -182,3 +183,19 @@ def test_what_people_say_of_a_run_at_home_is_not_undone_by_what_comes_back(homes
     needed_queue().finish(run.id, fence)
     journeys.bring_home(run.id)
     assert wishes(run.directory) == {"ada": PRIVATE}, "at its end"
+
+
+def test_one_that_is_damaged_on_its_way_home_keeps_no_other_from_coming(homes: Homes, upload: Upload) -> None:
+    runs = [launch(short_run(upload())) for _ in range(2)]
+    for run in runs:
+        fence = taken(homes, run)
+        with homes.inside("far"):
+            (there(homes, run) / "log.txt").write_text("done there")
+            write_state(there(homes, run), Standing("finished", "It is done."))
+            write_json(there(homes, run) / "result.json", {"state": "finished", "cause": "It is done."}, last=True)
+            journeys.Sent().send(there(homes, run), fence, all_of_it=True)
+        needed_queue().finish(run.id, fence)
+    homes.execute(f"UPDATE shoal.travel_files SET small = 'x' WHERE file = 'log.txt' AND run = '{runs[0].id}'")
+    until(lambda: runs[1].state == "finished")
+    assert runs[0].state == "interrupted"
+    assert "'log.txt' of a run is damaged in the team's database: expected 10 bytes" in runs[0].cause
