@@ -14,6 +14,7 @@ FIRST = (
     "install",
     "engines/cluster",
     "training/survival",
+    "travel",
     "people",
     "search",
     "library",
