@@ -11,7 +11,7 @@ from typing import Any
 
 from shoal.errors import ConfigError, Remedy
 from shoal.files.parts import uploads_again
-from shoal.settings.config import RunConfig
+from shoal.settings.config import AUTO, RunConfig
 from shoal.settings.values import config_from
 from shoal.training.checkpoints import Snapshot
 from shoal.training.phases import step_rule
@@ -28,6 +28,8 @@ def forked(snapshot: Snapshot, changes: Mapping[str, Any]) -> tuple[RunConfig, S
     """The config of the fork and the checkpoint it begins from; ConfigError if the checkpoint is of no use to it."""
     before = config_from({**uploads_again(snapshot.meta["config"]), "alpha": snapshot.meta["alpha"]})  # maybe steered
     config = config_from({**before.as_dict(), "out": None, **changes})
+    if config.mode == AUTO:  # was chosen for the run that it goes on from
+        config = replace(config, mode=before.mode)
     changed = {knob.name for knob in fields(RunConfig) if getattr(before, knob.name) != getattr(config, knob.name)}
     _check(config, changed, snapshot)
     meta, arrays = dict(snapshot.meta), dict(snapshot.arrays)

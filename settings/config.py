@@ -228,8 +228,8 @@ class RunConfig:
         choices=checks.SOLVERS, open=True)
     # The rest is for gradient runs only.
     mode: str = training(
-        "sync", "when a gradient may be applied: sync, ssp, async or local", "solver", choices=MODES, open=True
-    )
+        "sync", "when a gradient may be applied: sync, ssp, async or local; auto: sync or local, as messages allow",
+        "solver", choices=(*MODES, AUTO), open=True)
     epochs: int = training(
         10, "epochs of gradient steps, each over all rows once, before the finish", "steps", open=True, unit="epochs"
     )
@@ -251,7 +251,7 @@ class RunConfig:
         auto=0, open=True, unit="rows", step=64, blank="auto")
     local_steps: int = training(
         0, "mode local: steps of a shard between two averages; 0 or 'auto'", "steps",
-        auto=0, open=True, unit="steps", blank="auto", when=lambda v: v["mode"] == "local", needs=(("mode", "local"),),
+        auto=0, open=True, unit="steps", blank="auto", when=when.may_step_alone, needs=(("mode", "local"),),
     )
     staleness: int = training(
         4, "mode ssp: how many updates old the weights behind a gradient may be", "steps",

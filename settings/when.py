@@ -107,6 +107,11 @@ def draws(values: _Values) -> bool:
     return bool(values["test_fraction"]) or values["solver"] == "gradient"
 
 
+def may_step_alone(values: _Values) -> bool:
+    """Whether a shard may take steps of its own: `auto` finds that out when rows and messages have been timed."""
+    return values["mode"] in ("local", "auto")
+
+
 def has_momentum(values: _Values) -> bool:
     return values["mode"] != "local" and values["step_rule"] not in ("sgd", "adagrad")  # a plug-in takes it as well
 

@@ -4,6 +4,7 @@ messages cost, which is measured by whoever asks."""
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import NamedTuple
 
 from shoal.data_pipeline import Shards
@@ -56,6 +57,21 @@ def batch_and_steps(config: RunConfig, shards: Shards, costs: WorkCosts, size: i
     wanted = _power_of_two(work / (costs.row * tasks))
     rows = max(1, min(max(FEWEST_ROWS, wanted), most, max(FEWEST_ROWS, costs.room), longest))
     return config.batch_size or rows, 1
+
+
+def chosen_mode(config: RunConfig, shards: Shards, costs: WorkCosts, size: int) -> str:
+    """What mode auto stands for: steps of all together, or, where messages would take more than their share of the
+    time however large a batch is, of each shard by itself."""
+    if not takes_plain_steps(config):
+        return "sync"
+    rows, _ = batch_and_steps(replace(config, mode="sync"), shards, costs, size)
+    busy = rows * costs.row * max(1, len(shards.rows) / costs.cores)
+    return "sync" if costs.message * (1 - costs.share) <= busy * costs.share else "local"
+
+
+def takes_plain_steps(config: RunConfig) -> bool:
+    """Whether its steps may be taken within shards, where there is no other rule."""
+    return config.step_rule == "sgd" and not config.clip
 
 
 def _local_batch(longest: int, costs: WorkCosts) -> int:

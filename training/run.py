@@ -27,7 +27,7 @@ from shoal.passes.gradient_loop import GradientLoop
 from shoal.passes.shards import TimeRows
 from shoal.results.findings import Finding
 from shoal.results.fit import GradientTraining, Resolved
-from shoal.settings.config import RunConfig
+from shoal.settings.config import AUTO, RunConfig
 from shoal.settings.limits import shard_count
 from shoal.settings.when import MODULE
 from shoal.sparse.table import LABEL, is_read, is_sparse, open_table
@@ -42,8 +42,10 @@ from shoal.training.resolving import (
     ON_CLUSTER,
     WorkCosts,
     batch_and_steps,
+    chosen_mode,
     chosen_precision,
     resolve,
+    takes_plain_steps,
 )
 from shoal.training.session import Session
 from shoal.tuning.alpha import with_alpha
@@ -148,6 +150,8 @@ class _Training:
 
     def _shards(self, objective: Objective) -> tuple[Shards, Resolved]:
         known = self.resume.meta["resolved"] if self.resume else {}
+        if self.resume and self.config.mode == AUTO:
+            self.config = replace(self.config, mode=self.resume.meta["config"]["mode"])
         precision = known.get("precision") or chosen_precision(self.config, objective)
         usual = objective.usual
         row_bytes = (usual.row_bytes if usual else 0) or (objective.width + 1) * np.dtype(precision).itemsize
@@ -166,8 +170,10 @@ class _Training:
 
     def _batch_size(self, objective: Objective, shards: Shards) -> tuple[int, int]:
         """Rows of a batch and steps of a local round, by what rows and messages cost here."""
+        if self.config.mode == AUTO and (objective.usual or not takes_plain_steps(self.config)):
+            self.config = replace(self.config, mode="sync")
         config, workers = self.config, max(1, self.coordinator.engine.workers)
-        if config.batch_size and (config.local_steps or config.mode != "local"):
+        if config.batch_size and (config.local_steps or config.mode not in ("local", AUTO)):
             return config.batch_size, max(1, config.local_steps)
         if usual := objective.usual:
             local = (config.local_steps or usual.local_steps) if config.mode == "local" else 1
@@ -178,6 +184,8 @@ class _Training:
         share = COORDINATION if engine.maps else ON_CLUSTER
         row = seconds_of_a_row(self.coordinator, objective, shards)
         costs = WorkCosts(row, message, engine.most(), room, share)
+        if config.mode == AUTO:
+            self.config = config = replace(config, mode=chosen_mode(config, shards, costs, objective.size))
         return batch_and_steps(config, shards, costs, objective.size)
 
     def _seconds_of_a_message(self, width: int) -> float:
@@ -304,7 +312,7 @@ class _Training:
 
     def _warnings(self, not_converged: str) -> list[str]:
         said = []
-        if self.config.mode == "local" and (self.config.step_rule != "sgd" or self.config.clip):
+        if self.config.mode == "local" and not takes_plain_steps(self.config):
             said.append("Mode local takes plain steps within a shard: step_rule and clip are not used.")
         return [*said, *([not_converged] if not_converged else [])]
 

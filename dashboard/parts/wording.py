@@ -172,12 +172,14 @@ MODES = {
     "ssp": "Bounded staleness (ssp)",
     "async": "Asynchronous (async)",
     "local": "Local steps (local)",
+    "auto": "By the machines (auto)",
 }
 ABOUT_MODES = {
     "sync": "Every worker waits for the others in each step. The same result each time; best on equal cores.",
     "ssp": "A fast worker may be a few updates ahead, then waits. Best when some workers are slower than others.",
     "async": "No worker waits. Most rows a second, but steps use older weights and are made shorter for it.",
     "local": "Each worker takes several steps alone, then all are averaged. Best when messages are slow.",
+    "auto": "Synchronous where messages are quick beside the work, else local steps; chosen when both have been timed.",
 }
 # Words that mean one thing for one knob and another for the next.
 CHOICES_OF = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ from shoal.data_pipeline import Shards
 from shoal.engines.base import Engine
 from shoal.engines.inline import InlineEngine
 from shoal.engines.processes import ProcessEngine
+from shoal.runs.forks import forked
 from shoal.settings.values import config_from
+from shoal.training import run as training_run
 from shoal.training.conductor import Conductor
-from shoal.training.resolving import COORDINATION, ON_CLUSTER, WorkCosts, batch_and_steps
+from shoal.training.resolving import COORDINATION, ON_CLUSTER, WorkCosts, batch_and_steps, chosen_mode
 from support.tables import same_bits
 from support.training import At, Trainer, data
 
@@ -124,3 +127,45 @@ def test_batches_of_local_steps_are_larger_where_rows_cost_less_than_a_step() ->
     assert batch_of("local", 1e-6) == 1024
     assert batch_of("local", 4e-8) == 100_000 // 32
     assert batch_of("local", 4e-8, rows=10_000) == 10_000 // 64
+
+
+@pytest.mark.parametrize(
+    ("message", "share", "knobs", "expected"),
+    [
+        (4e-4, COORDINATION, {}, "sync"),  # worker processes: 0.4 ms beside 9.5 ms of rows
+        (4e-3, ON_CLUSTER, {}, "local"),  # a cluster: 4 ms, and an epoch has no fewer than two steps
+        (4e-3, ON_CLUSTER, {"step_rule": "adam"}, "sync"),  # shards take plain steps
+        (4e-3, ON_CLUSTER, {"clip": 1.0}, "sync"),
+    ],
+)
+def test_auto_lets_shards_step_alone_where_messages_would_take_more_than_their_share(
+    message: float, share: float, knobs: dict[str, Any], expected: str
+) -> None:
+    shards = Shards("", (125_000,) * 16, 50, "float32", 0, 1.0, (), 0)
+    config = config_from({"file": "x", "target": "y", "solver": "gradient", "mode": "auto", **knobs})
+    costs = WorkCosts(1.9e-8, message, 2, 10**9, share)
+    assert chosen_mode(config, shards, costs, 50) == expected
+    if expected == "local":
+        batch, steps = batch_and_steps(replace(config, mode="local"), shards, costs, 50)
+        assert batch * steps >= 125_000  # a whole epoch, which is as much as there is
+
+
+@pytest.mark.parametrize(("message", "expected"), [(0.0, "sync"), (10.0, "local")])
+def test_a_run_in_mode_auto_is_one_in_the_mode_that_was_chosen_after_a_resume_too(
+    message: float, expected: str, run: Trainer, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, target = data("generated", place)
+    monkeypatch.setattr(training_run._Training, "_seconds_of_a_message", lambda self, width: message)
+    knobs = {"epochs": 3, "tolerance": 0, "shards": 7}
+    plain = run(path, target, mode=expected, **knobs)
+    save = At(round1=lambda r: r.send("checkpoint"))
+    found = run(path, target, mode="auto", callbacks=[save], **knobs)
+    assert (found.report["mode"], found.report["resolved"]) == (expected, plain.report["resolved"])
+    assert same_bits(found.w, plain.w)
+    monkeypatch.setattr(training_run._Training, "_seconds_of_a_message", lambda self, width: 10.0 - message)
+    saved = found.checkpoints.load(found.checkpoints.steps()[1])
+    again = run(path, target, mode="auto", resume=saved, **knobs)
+    assert again.report["mode"] == expected
+    assert same_bits(again.w, plain.w)
+    config, _ = forked(saved, {"mode": "auto", "epochs": 5})
+    assert config.mode == expected
