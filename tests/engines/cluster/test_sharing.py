@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import math
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ import psutil
 import pytest
 
 from shoal.engines.base import Engine
+from shoal.runs.commands import post
 from shoal.runs.folder import Run
-from shoal.runs.launch import launch
+from shoal.runs.launch import launch, resume
 from shoal.search.folder import stop
 from shoal.settings.values import config_from
 from shoal.training import recorder
@@ -22,9 +24,9 @@ from shoal.training.conductor import Conductor
 from support.engine_requests import WhoAmI
 from support.engines.storm import Storm
 from support.engines.yard import Yard
-from support.runs import SLOW, begun, ended, rounds, run_home, small_table, until
-from support.tables import same_bits, shoal
-from support.training import Script, Trainer, data
+from support.runs import SLOW, begun, ended, endless_run, rounds, run_home, small_table, until
+from support.tables import same_bits
+from support.training import At, Script, Trainer, data
 
 pytest.importorskip("ray", reason="Ray is not installed")
 
@@ -46,15 +48,10 @@ def run(yard: Yard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trainer:
     return Trainer(tmp_path)
 
 
-def by_command(path: Path, target: str) -> list[str]:
-    flags = [part for knob, value in SHORT.items() for part in (f"--{knob.replace('_', '-')}", str(value))]
-    return ["train", str(path), "--target", target, "--solver", "gradient", *flags, "--json"]
-
-
 def elsewhere(yard: Yard, path: Path, target: str) -> Run:
-    """The same by a process of its own, with one worker."""
+    """A run without an end, with one worker, by a process of its own."""
     place = {"engine": "ray", "cluster": yard.address, "workers": 1}
-    return launch(config_from({"file": str(path), "target": target, "solver": "gradient", **SHORT, **place}))
+    return launch(endless_run(path, **{**SHORT, **place, "target": target, "epochs": 1_000_000}))
 
 
 def coefficients(run: Run) -> Any:
@@ -63,34 +60,50 @@ def coefficients(run: Run) -> Any:
     return run.result["coefficients"]
 
 
-def alone(path: Path, target: str) -> dict[str, Any]:
-    done = shoal(*by_command(path, target), "--engine", "inline")
-    assert done.code == 0, done.err
-    found: dict[str, Any] = json.loads(done.out)
-    return found
-
-
-def test_two_runs_on_one_cluster_and_one_without_a_free_core(run: Trainer, yard: Yard, tmp_path: Path) -> None:
-    """The first has both cores: another one waits and says why. Then the first gives one back: both are at work."""
+def test_two_runs_on_one_cluster_one_without_a_free_core_whose_process_is_killed_later(
+    run: Trainer, yard: Yard, tmp_path: Path
+) -> None:
+    """The first has both cores: another one waits and says why. Then the first gives one back, and both are at work,
+    beside a node that is slow. The process of the other is killed: its actor gives the core back, and it goes on."""
     path, target = data("generated", tmp_path)
-    expected = alone(path, target)["coefficients"]
+    others: list[Run] = []
 
     def meanwhile(conductor: Conductor) -> Iterator[None]:
         while len(conductor.server.workers) < 2:
             yield
-        other = elsewhere(yard, path, target)
+        conductor.send("slow_worker", rank=0, factor=3)
+        others.append(other := elsewhere(yard, path, target))
         while "waiting for a free core of the cluster, which has 2, 0 of them free" not in other.progress[0]:
             assert other.is_active, other.error
             yield
         conductor.send("remove_worker")
+        while rounds(other) <= 3:
+            assert other.is_active, other.error
+            yield
+        os.kill(other.pid, signal.SIGKILL)
+        while other.state != "interrupted":
+            yield
+        done = rounds(other)
+        resume(other)
+        while rounds(other) <= done + 3:
+            assert other.is_active, other.error
+            yield
+        post(other, "stop")
         while other.is_active:
             yield
-        assert coefficients(other) == expected
 
     script = Script(meanwhile)
     with ray_engine(yard, 2) as engine:
         run(path, target, engine=engine, callbacks=[script], **{**SHORT, "epochs": 1_000_000})
     assert script.ended
+    (other,) = others
+    assert ended(other) == "stopped", other.error
+    assert other.result is not None
+    last = other.result["rounds"]
+    stop = At(**{f"round{last - 1}": lambda conductor: conductor.stop("as far as the other")})  # and a step more
+    alone = run(path, target, callbacks=[stop], **{**SHORT, "epochs": 1_000_000})
+    assert alone.report["rounds"] == last
+    assert alone.report["coefficients"] == other.result["coefficients"]
 
 
 def idle(yard: Yard) -> set[int]:
