@@ -179,7 +179,10 @@ def test_a_fit_of_a_file_has_the_same_bits_and_tells_nobody_the_token(
     assert len({answer.out for answer in answers}) == 1
 
 
-def test_the_nodes_of_a_cluster(yard: Yard, crew: Engine) -> None:
+def test_the_nodes_of_a_cluster(yard: Yard, crew: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    from shoal.engines.cluster import nodes
+
+    monkeypatch.setattr(nodes, "PATIENCE", 300.0)  # a process has to start on each, beside whatever else goes on
     crew.close()
     yard.say("mend")
     found = cluster_nodes(RunConfig(engine="ray", cluster=yard.address), silent)
@@ -194,20 +197,12 @@ def test_the_nodes_of_a_cluster(yard: Yard, crew: Engine) -> None:
     assert [node["state"] for node in alive].count("answers") >= 3
 
 
-def test_without_a_cluster_one_is_started_whatever_ray_is_told_elsewhere(
-    crew: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """RAY_ADDRESS is for Ray's own programs; this one stands for a cluster that is gone."""
-    crew.close()
-    path, target = data("generated", tmp_path)
-    monkeypatch.setenv("SHOAL_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
-    done = shoal("train", path, "--target", target, "--engine", "ray", "--workers", "1", "--json")
-    assert done.code == 0, done.err
+ON_ITS_OWN = """
+import sys
 
-
-LOSING_ITS_HEAD = """
 import psutil
+
+import shoal
 from shoal.engines.cluster import doors
 from shoal.engines.cluster.connection import Connection
 from shoal.engines.cluster.engine import RayEngine
@@ -215,7 +210,11 @@ from shoal.errors import EngineError
 from shoal.worker import Ping
 
 doors.EVERY = 0.1  # as many questions, in less time
-with RayEngine(1, Connection.to("")) as engine:
+connection = Connection.to("")  # one cluster for both: it ends with its last user
+table, target = sys.argv[1:]
+found, expected = (shoal.fit(table, target, engine=engine, workers=1) for engine in ("ray", "inline"))
+print("the same" if found.coefficients == expected.coefficients else f"{found} in place of {expected}")
+with RayEngine(1, connection) as engine:
     list(engine.sweep([Ping()]))
     for child in psutil.Process().children(recursive=True):
         if "gcs_server" in child.name():
@@ -228,8 +227,14 @@ with RayEngine(1, Connection.to("")) as engine:
 """
 
 
-def test_the_head_of_a_cluster_that_is_gone_is_noticed_and_said(crew: Engine) -> None:
-    """That of a small cluster of our own, whose head is a process of this machine; Ray would end us after a minute."""
+def test_without_a_cluster_one_is_started_and_the_head_of_one_that_is_gone_is_noticed(
+    crew: Engine, tmp_path: Path
+) -> None:
+    """Whatever Ray is told elsewhere: RAY_ADDRESS is for its own programs, and stands for a cluster that is gone. The
+    head of this one is a process of this machine; Ray would end us after a minute without it."""
     crew.close()
-    done = subprocess.run([sys.executable, "-c", LOSING_ITS_HEAD], capture_output=True, text=True, timeout=120)
+    around = {**os.environ, "SHOAL_HOME": str(tmp_path / "home"), "RAY_ADDRESS": "127.0.0.1:1"}
+    asked = [sys.executable, "-c", ON_ITS_OWN, *map(str, data("generated", tmp_path))]
+    done = subprocess.run(asked, capture_output=True, text=True, timeout=600, env=around)
+    assert done.stdout.startswith("the same\n"), done.stdout + done.stderr
     assert "does not answer any more. What a run has saved so far is kept." in done.stdout, done.stderr

@@ -87,7 +87,8 @@ def main(folder: str) -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what Ray prints is no answer
     os.makedirs(os.path.join(folder, "ray"))
-    head = {"num_cpus": 0, "include_dashboard": False}
+    idle = {"include_log_monitor": False, "no_monitor": True}  # nobody here reads logs on the way or scales by itself
+    head = {"num_cpus": 0, "include_dashboard": False, **idle}
     cluster: Any = Cluster(initialize_head=True, head_node_args=head)
     nodes: list[Any] = []
 
