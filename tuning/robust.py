@@ -1,5 +1,5 @@
-"""Paths of huber and quantile models in all folds: each fold goes from the strongest penalty to the weakest, every
-minimum beginning where the one before is, and all folds share their sweeps over the rows.
+"""Paths of huber and quantile models in all folds: each is cut into stretches, which go from the strongest penalty to
+the weakest, every minimum beginning where the one before is, and all stretches of all folds share their sweeps.
 
 A huber minimum is found by Newton steps, scale and all. For a quantile the rows near one line are kept, and the small
 program about them answers for one penalty after the other; a pass looks for rows that have changed their side.
@@ -7,6 +7,7 @@ program about them answers for one penalty after the other; a pass looks for row
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import field, replace
@@ -57,6 +58,8 @@ FOUND, AGAIN = 1e-9, 4  # the largest derivative, relative to that at w = 0, and
 NEAR_ROWS, CROWDED = 2000, 3  # rows near a line that the small program begins with; times as many are too many
 LEAST_NEAR = 20  # times the weights are the near rows at least
 DENSITY = 0.16  # over the mean pinball loss of a quantile is about the density of the target there
+STRETCH = 5  # penalties that are gone through one after the other, where memory holds all stretches at once
+AT_ONCE, MOST_STRETCHES = 1 << 30, 256  # bytes and number of the stretches of all folds that go side by side
 BIGGEST = 4.0  # times the largest slope that rows can have is a penalty beside which every weight is 0
 
 AskFold = Callable[[LineQuestion], Any]
@@ -132,8 +135,12 @@ class HuberSearch:
         sums = self.sums_at(self.at)
         self.spread = float(sums.square[0, 0]) / sums.rows / math.sqrt(max(_cut_squares(sums), TINY))
 
-    def restart(self) -> None:
-        self.at = self.null.point
+    def beside(self, fold: FoldLine, penalty: L1L2) -> HuberSearch:
+        """Another search of the same fold, that begins near the minimum with a penalty."""
+        found = copy.copy(self)
+        found.fold, found.sums_at = fold, _Remembered(partial(fold.curvature, fold.loss))
+        found.at = start_with_scale(fold.design.moments, fold.design.units, penalty)
+        return found
 
     def _minimise(self, penalty: L1L2) -> None:
         fold = self.fold
@@ -188,11 +195,8 @@ class QuantileSearch:
     def __init__(self, fold: FoldLine) -> None:
         assert isinstance(fold.loss, Quantile)
         self.fold, self.quantile = fold, fold.loss.quantile
-        self.enough = min(max(NEAR_ROWS, LEAST_NEAR * (len(fold.origin) + 1)), fold.most)
-        smooth = partial(fold.curvature, Smooth(self.quantile, 1.0))
-        about = fold.origin, fold.units, fold.design.spread
-        at, width, _ = approach(smooth, *about, fold.nothing, fold.start, fold.rows, self.enough)
-        self.search = self._search(replace(at, scale=None), width)
+        self.enough = min(near_of(len(fold.origin)), fold.most)
+        self.search = self._approached(fold.nothing, fold.start)
         corner = self.search.lowest(fold.nothing)
         self.steepest = float(np.abs(corner.gradient).max(initial=0.0))
         self.null = LinePoint(corner.point, fold.loss, 0.0)
@@ -201,8 +205,23 @@ class QuantileSearch:
         density = DENSITY * fold.design.n / max(float(known.fitted[0]), TINY)
         self.spread = density / math.sqrt(self.quantile * (1 - self.quantile))
 
-    def restart(self) -> None:
-        """Rows near a line answer for all penalties."""
+    def beside(self, fold: FoldLine, penalty: L1L2) -> QuantileSearch:
+        """Another search of the same fold, that begins near the minimum with a penalty; where all rows are near, they
+        answer for any."""
+        found = copy.copy(self)
+        found.fold = fold
+        if np.isfinite(self.search.width):
+            start = start_with_scale(fold.design.moments, fold.design.units, penalty)
+            found.search = found._approached(penalty, start)
+            found.last = replace(self.last, point=found.search.start, exact=True)
+        return found
+
+    def _approached(self, penalty: L1L2, start: NewtonPoint) -> CornerSearch:
+        fold = self.fold
+        smooth = partial(fold.curvature, Smooth(self.quantile, 1.0))
+        about = fold.origin, fold.units, fold.design.spread
+        at, width, _ = approach(smooth, *about, penalty, start, fold.rows, self.enough)
+        return self._search(replace(at, scale=None), width)
 
     def _search(self, at: NewtonPoint, width: float) -> CornerSearch:
         fold = self.fold
@@ -264,8 +283,7 @@ class RobustFollower:
             deep, count = self.whole.n >= len(self.whole.names), request.count or USUAL_ALPHAS
             own = whole.steepest, whole.spread, deep, count
             grids.append(alphas_of_loss(unit, *own) if request.alphas is None else request.alphas)
-        tasks = [partial(_descended, search, self._penalties(search, request, grids)) for search in searches]
-        paths = side_by_side(tasks, self._answers(lines))
+        paths = self._paths(searches, [self._penalties(search, request, grids) for search in searches], grids)
         worths = side_by_side(
             [partial(_worth, *pair) for pair in zip(searches, paths, strict=True)], self._answers(lines)
         )
@@ -288,13 +306,33 @@ class RobustFollower:
                 )
         return [FoldLine(design, self.centre, self.loss, rows, most) for design in self.designs]
 
-    def _penalties(self, search: FoldSearch, request: PathRequest, grids: Sequence[Array]) -> list[list[L1L2]]:
-        """Of each mixing ratio, in the order of its alphas."""
+    def _penalties(self, search: FoldSearch, request: PathRequest, grids: Sequence[Array]) -> list[L1L2]:
+        """Of one mixing ratio after the other, in the order of its alphas."""
         n = search.fold.design.n
         return [
-            [penalty_beside(self.loss, request.shrink, float(alpha), ratio, n) for alpha in grid]
-            for ratio, grid in zip(request.ratios, grids, strict=True)
-        ]
+            penalty_beside(self.loss, request.shrink, float(alpha), ratio, n)
+            for ratio, grid in zip(request.ratios, grids, strict=True) for alpha in grid
+        ]  # fmt: skip
+
+    def _paths(
+        self, searches: Sequence[FoldSearch], penalties: Sequence[Sequence[L1L2]], grids: Sequence[Array]
+    ) -> list[list[LinePoint]]:
+        """Of each fold, in the order of its penalties."""
+        stretches = stretches_of(grids, self._side_by_side(len(grids)))
+        tasks = [(number, stretch) for number in range(len(searches)) for stretch in stretches]
+        descents = [partial(_descended, searches[i], [penalties[i][k] for k in own]) for i, own in tasks]
+        minima = side_by_side(descents, self._answers([searches[i].fold for i, _ in tasks]))
+        found: list[dict[int, LinePoint]] = [{} for _ in searches]
+        for (number, stretch), points in zip(tasks, minima, strict=True):
+            found[number].update(zip(stretch, points, strict=True))
+        return [[own[k] for k in range(len(own))] for own in found]
+
+    def _side_by_side(self, ratios: int) -> int:
+        """Stretches of one path that go on at once: each has sums of all pairs of columns, or rows near its line."""
+        q = len(self.centre) + 1
+        numbers = q * q if self.loss.has_scale else CROWDED * near_of(q - 1) * q
+        fitting = min(AT_ONCE // (3 * 8 * numbers), MOST_STRETCHES)
+        return max(1, fitting // (len(self.designs) * ratios))
 
     def _answers(self, lines: Sequence[FoldLine]) -> Callable[[dict[int, LineQuestion]], list[Any]]:
         def answers(asked: dict[int, LineQuestion]) -> list[Any]:
@@ -313,16 +351,28 @@ def _begun(line: FoldLine, ask: AskFold) -> FoldSearch:
     return SEARCHES[line.loss.name](line)
 
 
-def _descended(search: FoldSearch, penalties: Sequence[Sequence[L1L2]], ask: AskFold) -> list[LinePoint]:
-    """From the strongest penalty on; in the order that they are given in."""
-    search.fold.ask = ask
-    found: list[LinePoint] = []
-    for ratio in penalties:
-        order = np.argsort([-(one.l1 + one.l2) for one in ratio], kind="stable").tolist()
-        search.restart()
-        minima = {place: search.lowest(ratio[place]) for place in order}
-        found += [minima[place] for place in range(len(ratio))]
+def near_of(p: int) -> int:
+    """Rows near a line that the small program of p weights begins with."""
+    return max(NEAR_ROWS, LEAST_NEAR * (p + 1))
+
+
+def stretches_of(grids: Sequence[Array], most: int) -> list[list[int]]:
+    """The places of all alphas, from the strongest of each grid on, in stretches of about as many each."""
+    found: list[list[int]] = []
+    first = 0
+    for grid in grids:
+        order = first + np.argsort(-grid, kind="stable")
+        found += [part.tolist() for part in np.array_split(order, min(math.ceil(len(grid) / STRETCH), most))]
+        first += len(grid)
     return found
+
+
+def _descended(search: FoldSearch, penalties: Sequence[L1L2], ask: AskFold) -> list[LinePoint]:
+    """From the strongest penalty on, in the order that they are given in."""
+    fold = replace(search.fold)
+    fold.ask = ask
+    own = search.beside(fold, penalties[0])
+    return [own.lowest(penalty) for penalty in penalties]
 
 
 def _worth(search: FoldSearch, path: Sequence[LinePoint], ask: AskFold) -> LineWorth:
