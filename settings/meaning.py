@@ -10,7 +10,7 @@ from typing import Any
 from shoal.errors import ConfigError, Remedy
 from shoal.settings.config import DIALECT, RunConfig
 from shoal.settings.values import config_from, flattened, read_yaml
-from shoal.settings.when import NETWORK, has_other_loss, has_steps
+from shoal.settings.when import MODELS, NETWORK, ROBUST_LOSSES, has_other_loss, has_steps
 
 GRADIENT = ("solver", "gradient")  # what every knob of training needs
 PLANNED = (  # knobs that make a difference to the plan for more machines
@@ -139,6 +139,12 @@ def implied(said: Collection[str], config: RunConfig) -> str:
     return f"Trained by gradient steps (solver gradient), since only they have {' and '.join(knobs[:3])}."
 
 
+INSTEAD_OF_OFFSET = (
+    " Models of numbers as they are need none: subtract the column from the target, fit the difference, and add the "
+    "column to what is predicted."
+)
+
+
 def _needs(knob: str, values: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
     metadata = RunConfig.knobs()[knob].metadata
     if "needs_there" in metadata and has_other_loss(values):
@@ -163,7 +169,8 @@ def _refuse(knob: str, values: Mapping[str, Any]) -> None:
     needed = enough[:1] or needs
     beside = " and ".join(f"{other} '{values[other]}'" for other, _ in needed) or f"model '{values['model']}'"
     raise ConfigError(
-        f"Expected {knob} only where it has an effect, got it with {beside}, where it has none.",
+        f"Expected {knob} only where it has an effect, got it with {beside}, where it has none."
+        f"{INSTEAD_OF_OFFSET if knob == 'offset' and values['model'] in (*MODELS, *ROBUST_LOSSES) else ''}",
         *(Remedy.set("Leave it out, or give it one", other, value) for other, value in needed[:1]),
         *(Remedy.set("Change that as well", other, value) for other, value in needed[1:]),
         knobs=[knob, *(other for other, _ in needed)],

@@ -93,6 +93,7 @@ def test_rows_without_an_offset_are_left_out_and_not_predicted(tmp_path: Path) -
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"model": "linear", "offset": "years"}, "Expected offset only where it has an effect"),
+    ({"model": "huber", "offset": "years"}, "subtract the column from the target, fit the difference, and add"),
     ({"model": "poisson", "offset": "x", "offset_as": "exposure"}, "Expected an exposure greater than 0 in 'x'"),
     ({"model": "poisson", "offset": "claims"}, "cannot be the offset as well"),
     ({"model": "logistic", "offset": "years", "offset_as": "exposure"}, "for counts and positive numbers"),
