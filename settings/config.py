@@ -165,7 +165,7 @@ class RunConfig:
         needs_there=(("solver", "exact"), ("model", "quantile"), ("test_every", 5)))
     robust: str = knob(
         "none", "standard errors that hold whatever the spread of each row, of a model without penalty", "model",
-        choices=checks.ROBUST, when=when.has_robust_errors, needs=(("model", "linear"), ("solver", "exact")),
+        choices=checks.ROBUST, when=when.has_formulas, needs=(("model", "linear"), ("solver", "exact")),
         needs_there=(("shrink", "none"),))
     register: str = knob("", "save the finished model under this name, as a version of it", "model", metavar="NAME")
     engine: str = knob(

@@ -83,10 +83,6 @@ def is_least_squares(values: _Values) -> bool:
     return values["model"] in MODELS and values["solver"] == "exact"
 
 
-def has_robust_errors(values: _Values) -> bool:
-    return has_formulas(values) and values["model"] != CLASSES
-
-
 def has_formulas(values: _Values) -> bool:
     """Whether standard errors of its coefficients are known: nothing is shrunk or held, and the optimum is exact."""
     return values["solver"] == "exact" and not is_penalised(values) and not values.get("nonnegative")

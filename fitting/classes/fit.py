@@ -16,9 +16,18 @@ from shoal.data.columns import choose_columns
 from shoal.data.dataset import Block, Dataset
 from shoal.data.encoding import Encoding, mapped
 from shoal.data.splits import Split
+from shoal.fitting.classes.robust import robust_covariance
 from shoal.fitting.classes.sums import ScoreClasses, ScoredClasses, SumClasses
 from shoal.fitting.classes.target import Classes, class_notes, classes_of_target, no_optimum_note
-from shoal.fitting.exact import Prepared, check_bad_rows, check_rows, design_for, notes_before, rows_dropped
+from shoal.fitting.exact import (
+    Prepared,
+    check_bad_rows,
+    check_rows,
+    design_for,
+    notes_before,
+    robust_notes,
+    rows_dropped,
+)
 from shoal.fitting.guidance.findings import findings_of
 from shoal.fitting.guidance.known import Known
 from shoal.fitting.losses.descent import AGAIN, CHEAP, GOOD, QUICK, ROUGH, SAMPLE, SAMPLED
@@ -43,6 +52,7 @@ from shoal.solve.classes.newton import (
     ClassSlope,
     ClassSums,
     certificate_of_classes,
+    class_covariance,
     class_errors,
     class_slope,
     minimise_classes,
@@ -105,7 +115,7 @@ class ClassRows:
     def sums(self, blocks: Sequence[Block], point: ClassPoint, curved: bool = True) -> ClassSums:
         total = ClassSums.none(point.W.shape, curved)
         self.passes.append("curvature" if curved else "slope")
-        requests = [SumClasses(*self._at(block, point), curved=curved) for block in blocks]
+        requests = [SumClasses(*self.at(block, point), curved=curved) for block in blocks]
         for part in self.coordinator.swept("Newton steps", requests):
             total = total.merge(part)
         return total
@@ -117,13 +127,13 @@ class ClassRows:
         curved = has_curvature(*point.W.shape)
         self.passes.append("scores")
         total: ScoredClasses | None = None
-        requests = [ScoreClasses(*self._at(block, point), known, grid, kept, curved) for block in dataset.blocks]
+        requests = [ScoreClasses(*self.at(block, point), known, grid, kept, curved) for block in dataset.blocks]
         for part in self.coordinator.swept("scoring", requests):
             total = part if total is None else total.merge(part)
         assert total is not None
         return total
 
-    def _at(self, block: Block, point: ClassPoint) -> _Where:
+    def at(self, block: Block, point: ClassPoint) -> _Where:
         """The coefficients in raw columns less `centre`, and the scores where those are 0."""
         coef = point.W / self.units.scale
         at_centre = point.b - coef @ (self.units.centre - self.centre)
@@ -164,7 +174,7 @@ def fit_classes(coordinator: Coordinator, dataset: Dataset, config: RunConfig, t
         optimum, scores, slope, certificate = checked_classes(problem, optimum)
     with timings.stage("inference"):
         known = problem.penalty == L1L2() and not optimum.separated and has_curvature(*optimum.point.W.shape)
-        estimates = _estimates(slope, problem.units, optimum.point, config) if known else None
+        estimates = _estimates(problem, slope, optimum.point, config) if known else None
     return class_fit(problem, config, optimum, scores, certificate, estimates)
 
 
@@ -299,11 +309,18 @@ def proven(problem: ClassProblem, point: ClassPoint) -> tuple[ScoredClasses, Cla
 
 
 def _estimates(
-    slope: ClassSlope, units: Standardisation, point: ClassPoint, config: RunConfig
+    problem: ClassProblem, slope: ClassSlope, point: ClassPoint, config: RunConfig
 ) -> tuple[Estimates, Estimates | None] | None:
-    found = class_errors(slope, units)
-    if found is None:
+    units, rows, own = problem.units, problem.rows, problem.prepared
+    C = class_covariance(slope, units.intercept)
+    if C is None:
         return None
+    if config.robust != "none":
+        rows.passes.append("robust errors")
+        places = [rows.at(block, point) for block in own.dataset.blocks]
+        how = rows.centre, units, slope.n, C, config.robust, own.repeats
+        C = robust_covariance(rows.coordinator.swept, places, *how)
+    found = class_errors(C, slope.along, units)
     coef = point.W / units.scale
     of_coef = estimates_of(coef.ravel(), found[0].ravel(), np.inf, config.confidence)
     if not units.intercept:
@@ -328,5 +345,5 @@ def _notes(fit: ClassFit, optimum: ClassOptimum, units: Standardisation) -> list
             "Coefficients of a column sum to 0 over the classes: each says how the score of a class moves against the "
             "mean of all of them."
         )
-        notes += routine([said])
+        notes += [*routine([said]), *robust_notes(fit.config)]
     return notes

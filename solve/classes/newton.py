@@ -126,10 +126,10 @@ class ClassSlope:
 
 def class_slope(sums: ClassSums, centre: Array, units: Standardisation, penalty: L1L2) -> ClassSlope:
     """The quadratic model of the loss about a point; `centre` is what the sums were centred by."""
-    return class_slope_in(sums, _to_units(centre, units), penalty)
+    return class_slope_in(sums, to_units(centre, units), penalty)
 
 
-def _to_units(centre: Array, units: Standardisation) -> Array:
+def to_units(centre: Array, units: Standardisation) -> Array:
     """A (q, q) of (1, xs) = A (1, x - centre)."""
     A = np.eye(len(centre) + 1)
     A[1:, 1:] /= units.scale
@@ -141,7 +141,7 @@ def _to_units(centre: Array, units: Standardisation) -> Array:
 
 def curvature_of_classes(sums: ClassSums, centre: Array, units: Standardisation) -> Array:
     """H of the mean loss by all K p weights, class by class, then by the K intercepts, if there are any."""
-    A, (K, q) = _to_units(centre, units), sums.slope.shape
+    A, (K, q) = to_units(centre, units), sums.slope.shape
     square = (A @ sums.square.reshape(K, q, K, q).transpose(0, 2, 1, 3) @ A.T).transpose(0, 2, 1, 3) / sums.rows
     of_w, cross = square[:, 1:, :, 1:].reshape(K * (q - 1), -1), square[:, 1:, :, 0].reshape(-1, K)
     if not units.intercept:
@@ -244,21 +244,25 @@ def certificate_of_classes(
     return Certificate("kkt", value, 0.0 if value == 0 else value / max(steepest, TINY), "data")
 
 
-def class_errors(slope: ClassSlope, units: Standardisation) -> tuple[Array, Array] | None:
-    """Standard errors of the raw coefficients (K, p) and intercepts (K,), whose sums over classes are 0, from the
-    curvature at an optimum without penalty (Fisher's information); None where columns depend on one another."""
-    p, m = len(units.scale), slope.along.shape[1]
-    H = slope.H_ww if not units.intercept else np.block([[slope.H_bb, slope.H_bw], [slope.H_bw.T, slope.H_ww]])
+def class_covariance(slope: ClassSlope, intercept: bool) -> Array | None:
+    """Of intercepts, then weights, in contrasts of classes, at an optimum without penalty: the inverse of the curvature
+    (Fisher's information); None where columns depend on one another."""
+    H = slope.H_ww if not intercept else np.block([[slope.H_bb, slope.H_bw], [slope.H_bw.T, slope.H_ww]])
     size = np.sqrt(np.diag(H))
     if not (size > 0).all():
         return None
     unit = H / size / size[:, None]
     if np.linalg.cond(unit) > 1 / (1e3 * EPS):
         return None
-    C = np.linalg.inv(unit) / size / size[:, None]
+    return np.asarray(np.linalg.inv(unit) / size / size[:, None])
+
+
+def class_errors(C: Array, along: Array, units: Standardisation) -> tuple[Array, Array]:
+    """Standard errors of the raw coefficients (K, p) and intercepts (K,), whose sums over classes are 0, from a
+    covariance as above."""
+    p, m = len(units.scale), along.shape[1]
     lead = m if units.intercept else 0
     weights = C[lead:, lead:].reshape(m, p, m, p)
-    along = slope.along
     variance = np.einsum("kc,cjdj,kd->kj", along, weights, along)
     of_coef = np.sqrt(np.maximum(variance, 0.0)) / units.scale
     if not units.intercept:

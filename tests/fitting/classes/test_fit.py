@@ -101,12 +101,31 @@ def test_coefficients_errors_and_likelihood_are_those_of_statsmodels(name: str, 
     assert ours == pytest.approx(np.array(known["coefficients"]), rel=1e-6, abs=1e-6)
     assert outcome["log_likelihood"] == pytest.approx(known["log_likelihood"], rel=1e-10)
     assert outcome["null_log_likelihood"] == pytest.approx(known["null_log_likelihood"], rel=1e-10)
-    errors = found["inference"]["coefficients"]
-    own = [
-        [errors[f"{one}: {term}"]["std_error"] for term in ("(intercept)", *known["columns"])]
-        for one in known["classes"]
-    ]
-    assert np.array(own) == pytest.approx(np.array(known["std_errors"]), rel=1e-5)
+    assert errors_of(known, found) == pytest.approx(np.array(known["std_errors"]), rel=1e-5)
+
+
+def errors_of(known: dict[str, Any], found: dict[str, Any]) -> np.ndarray:
+    own = found["inference"]["coefficients"]
+    terms = ("(intercept)", *known["columns"])
+    return np.array([[own[f"{one}: {term}"]["std_error"] for term in terms] for one in known["classes"]])
+
+
+@needs_shared
+def test_robust_errors_are_those_of_statsmodels_also_where_weights_repeat_rows(tmp_path: Path) -> None:
+    known = REFERENCES["tables"]["penguins.csv"]
+    frame = pd.read_csv(SHARED / "regression" / "penguins.csv")[[known["target"], *known["columns"]]].dropna()
+    frame = frame.rename(columns={known["target"]: "y"})
+    for kind in ("HC0", "HC3"):
+        own = errors_of(known, fit(frame, tmp_path, robust=kind))
+        assert own == pytest.approx(np.array(known[kind]), rel=1e-6), kind
+    k = 2 * (1 + len(known["columns"]))
+    more = np.sqrt(known["rows"] / (known["rows"] - k))
+    assert errors_of(known, fit(frame, tmp_path, robust="HC1")) == pytest.approx(np.array(known["HC0"]) * more)
+
+    times = np.random.default_rng(4).integers(1, 4, len(frame))
+    twice = fit(frame.loc[frame.index.repeat(times)], tmp_path, robust="HC2")
+    once = fit(frame.assign(times=times), tmp_path, robust="HC2", weights="times", weights_are="frequency")
+    assert errors_of(known, once) == pytest.approx(errors_of(known, twice), rel=1e-9)
 
 
 def test_scores_are_those_of_scikit_learn_each_beside_knowing_nothing(tmp_path: Path) -> None:
