@@ -7,7 +7,8 @@ step rests on the same sums. A sweep answers for the points at which all chains 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -30,11 +31,13 @@ from shoal.passes.blocks import BlockRequest
 from shoal.results.outcome import class_terms
 from shoal.settings.config import RunConfig
 from shoal.settings.limits import SOLVING, memory_for_exact
+from shoal.solve.classes.bound import ClassBowl, CurvedMetric, remembering
 from shoal.solve.classes.newton import ClassPoint, ClassSums, certificate_of_classes, class_slope_in, stepped
 from shoal.solve.moments import merge_all, plan_cells
 from shoal.solve.newton import ROUNDING, SHORTEST, SUFFICIENT
 from shoal.solve.paths import RIDGE_AS, Path
 from shoal.tuning.designs import FoldDesign, common_centre
+from shoal.tuning.side_by_side import side_by_side
 from shoal.tuning.tables import designs_of
 from shoal.utils import available_memory
 from shoal.whatif.cells import CellMoments
@@ -43,6 +46,8 @@ from shoal.worker import Worker
 
 FOUND = 1e-9  # the largest derivative, relative to that at W = 0, from which on a point is its minimum
 MOST_STEPS = 50  # of one alpha
+MANY = 300  # weights beyond which a curvature of each fold at each point costs more than many sums of slopes
+ANEW = 2  # alphas after which the curvature that those steps begin with is summed again
 USUAL_ALPHAS = 30  # a curvature of all classes and columns is summed for each step of each of them
 
 
@@ -167,6 +172,27 @@ class ClassFold:
             point, said = tried, answer
         return point, said, certificate
 
+    def lowest(
+        self, penalty: L1L2, start: ClassPoint, metric: CurvedMetric | None, ask: Callable[[ClassPoint], ClassSaid]
+    ) -> ClassMinimum:
+        """The minimum beside an L2 penalty, from slopes at points that it asks for; without a curvature of these very
+        columns from a bound of it."""
+        seen: list[tuple[ClassPoint, ClassSaid]] = []
+
+        def sweep(point: ClassPoint) -> ClassSums:
+            seen.append((point, ask(point)))
+            return seen[-1][1].sums
+
+        design, slope_of = self.design, partial(class_slope_in, A=self.T, penalty=penalty)
+        most = max(self.class_weight or (1.0,))
+        bowl = metric.beside(penalty) if metric else ClassBowl(design.moments, design.units, penalty, most)
+        point = remembering(sweep, slope_of, bowl, start, self.steepest).point
+        [said] = [one for at, one in seen if at is point]
+        certificate = certificate_of_classes(
+            penalty, point, slope_of(said.sums), self.steepest, design.units.intercept
+        )  # fmt: skip
+        return ClassMinimum(point, certificate, said.fitted, said.tested)
+
     @staticmethod
     def _value(penalty: L1L2, point: ClassPoint, said: ClassSaid) -> float:
         value = said.sums.value / said.sums.rows + penalty.value(point.W.ravel())
@@ -268,6 +294,29 @@ class ClassTable:
                     del at[place]
         return [found[place] for place in range(len(folds))]
 
+    def follow_slopes(
+        self, folds: Sequence[ClassFold], penalties: Sequence[Sequence[L1L2]]
+    ) -> list[list[ClassMinimum]]:
+        """The same beside L2 penalties, by sums of slopes: one curvature, of all training rows, is what the steps of
+        all folds begin with, and L-BFGS learns what is different in each."""
+        whole, points = folds[-1], [fold.null for fold in folds]
+        found: list[list[ClassMinimum]] = [[] for _ in folds]
+        for place in range(len(penalties[-1])):
+            if place % ANEW == 0:
+                [said] = self.ask([whole.lot(points[-1])])
+                metric = CurvedMetric(said.sums, whole.T, whole.design.units.intercept)
+            descents = [
+                partial(fold.lowest, own[place], point, metric if len(fold.T) == len(whole.T) else None)
+                for fold, own, point in zip(folds, penalties, points, strict=True)
+            ]
+            minima = side_by_side(
+                descents, lambda asked: self.ask([folds[i].lot(point, curved=False) for i, point in asked.items()])
+            )
+            points = [one.point for one in minima]
+            for own, one in zip(found, minima, strict=True):
+                own.append(one)
+        return found
+
 
 def grid_of(fold: ClassFold, shrink: str, ratio: float, count: int) -> Array:
     """As `tuning.follow` has it for other losses, with the widest class for the curvature at the best constant."""
@@ -330,7 +379,9 @@ def follow_classes(
             [penalty_beside_sum(config.shrink, float(grid[i]), ratio, fold.design.n) for i in strongest_first]
             for fold in folds
         ]
-        minima = table.follow(folds, penalties)
+        weights = len(table.names) * len(table.centre)
+        bent = weights > MANY and all(one.l1 == 0 for one in penalties[-1])
+        minima = table.follow_slopes(folds, penalties) if bent else table.follow(folds, penalties)
         back = np.argsort(strongest_first)
         grids.append(grid)
         found.append([[one[i] for i in back] for one in minima])

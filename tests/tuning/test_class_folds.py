@@ -15,6 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 import shoal
 from shoal.errors import DataError
+from shoal.tuning import classes
 from support.tables import shared
 from support.tables import shoal as command
 
@@ -53,7 +54,11 @@ def refitted(frame: pd.DataFrame, place: np.ndarray, k: int, **more: Any) -> np.
     return errors
 
 
-def test_errors_of_folds_by_class_are_those_of_scikit_learn(frame: pd.DataFrame) -> None:
+@pytest.mark.parametrize("many", [300, 0])  # weights beyond which steps begin with one curvature for all folds
+def test_errors_of_folds_by_class_are_those_of_scikit_learn(
+    frame: pd.DataFrame, many: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(classes, "MANY", many)
     tuned = shoal.tune(frame, "species", "multinomial", shrink="ridge", alphas=ALPHAS, folds=4).tuned
     assert tuned.choice.text == "class"
     np.testing.assert_allclose(tuned.curve.errors, refitted(frame, by_class(frame, 4), 4), rtol=1e-7)
