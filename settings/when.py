@@ -16,7 +16,7 @@ TEXT_TARGETS = ("logistic", CLASSES, NETWORK)  # models whose target may be text
 ROBUST_LOSSES = ("huber", "quantile")  # of numbers as they are, with no mean that a link would be about
 LOGARITHMS = "lognormal"  # squares of logarithms, with predictions of the mean
 LOSSES = ("logistic", CLASSES, "poisson", "gamma", LOGARITHMS, *ROBUST_LOSSES)  # other models, by passes over rows
-RESAMPLED_LOSSES = ("logistic", "poisson", "gamma", LOGARITHMS)  # those whose penalised fits are resampled
+RESAMPLED_LOSSES = ("logistic", CLASSES, "poisson", "gamma", LOGARITHMS)  # those whose penalised fits are resampled
 STEPPED = (
     "logistic",
     CLASSES,

@@ -30,7 +30,7 @@ from shoal.results.plain import plain
 from shoal.settings.config import RunConfig
 from shoal.settings.strength import strength
 from shoal.settings.values import config_from, moved
-from shoal.settings.when import RESAMPLED_LOSSES, is_penalised, mixes_penalties
+from shoal.settings.when import CLASSES, RESAMPLED_LOSSES, is_penalised, mixes_penalties
 from shoal.solve.conformal import prediction_interval
 from shoal.solve.intervals import intervals_for, meaning
 from shoal.solve.paths import solve
@@ -38,7 +38,7 @@ from shoal.tasks.outcomes.explain import LAYERS, PENALISED, intervals_of, of_row
 from shoal.tasks.train import coordinated
 from shoal.tasks.workers import reachable
 from shoal.utils import Progress, silent
-from shoal.whatif.bootstrap import bootstrap, check_resamples
+from shoal.whatif.bootstrap import Resampled, bootstrap, check_resamples
 from shoal.whatif.cells import CellMoments
 from shoal.whatif.folds import FoldChoice, usual_way
 from shoal.whatif.importance import drop_one
@@ -122,14 +122,22 @@ def _of_outcome(
     """What columns are worth, and beside a penalty how far coefficients move in resamples."""
     found: dict[str, Any] = {"notes": list(dataset.repairs)}
     if config.model in RESAMPLED_LOSSES and config.shrink != "none":
-        from shoal.tasks.outcomes.bootstrap import resampled  # here: other models need none of it
-
+        how = coordinator, dataset, config, question.resamples, question.confidence, question.seed
         try:
-            drawn = resampled(coordinator, dataset, config, question.resamples, question.confidence, question.seed)
-            found["bootstrap"] = drawn.as_dict(model.encoding.names)
+            found["bootstrap"] = _drawn(*how).as_dict(list(model.report.coefficients))
         except (StateError, ResourceError) as error:
             found["notes"].append(str(error))
     return found | {"importance": of_rows(coordinator, dataset, model, config).as_dict()}
+
+
+def _drawn(coordinator: Coordinator, dataset: Dataset, config: RunConfig, *how: Any) -> Resampled:
+    if config.model == CLASSES:
+        from shoal.tasks.outcomes.class_bootstrap import resampled_classes  # here: other models need none of it
+
+        return resampled_classes(coordinator, dataset, config, *how)
+    from shoal.tasks.outcomes.bootstrap import resampled
+
+    return resampled(coordinator, dataset, config, *how)
 
 
 def check_width(dataset: Dataset, config: RunConfig) -> None:

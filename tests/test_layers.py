@@ -79,7 +79,7 @@ MAY_IMPORT: dict[str, str] = {
     "planning": f"{ROWS} coordinator engines metrics passes steps storage training training.objectives worker",
     "runs": "database people queueing results results.answers settings storage training travel",
     "tasks": f"{ROWS} coordinator engines engines.cluster fitting fitting.classes fitting.looks fitting.losses fitting.robust metrics networks passes planning results.answers runs sparse sparse.texts storage tasks.outcomes training tuning whatif",
-    "tasks.outcomes": f"{ROWS} coordinator fitting fitting.losses passes results.answers whatif worker",
+    "tasks.outcomes": f"{ROWS} coordinator fitting fitting.classes fitting.losses metrics passes results.answers tuning whatif worker",
     "backup": "database",
     "library": "metrics people plugins queueing results results.answers runs settings shelf storage travel",
     "people": "database shelf",

@@ -121,13 +121,11 @@ def resampled(
     coordinator: Coordinator, dataset: Dataset, config: RunConfig, resamples: int, confidence: float, seed: int
 ) -> Resampled:
     """The model fitted anew to each resample, at the alpha and in the units of columns of the model itself."""
-    check_resamples(resamples)
-    if config.weights and config.weights_are == "frequency":
-        raise StateError("Rows that stand for several equal ones are not resampled, so far: repeat them in the file.")
+    check_drawn(config, resamples)
     loss, split = loss_for(config), Split(config.test_every, config.test_fraction, config.seed)
     prepared, moments, _ = prepared_for(coordinator, dataset, config, split, loss)
     units = Standardisation.of(moments, config.intercept, config.standardize)
-    m = _affordable(resamples, dataset.rows * (len(units.scale) + 1))
+    m = affordable(resamples, dataset.rows * (len(units.scale) + 1))
     mean = float(moments.mean[-1])
     balanced = (0.5 / (1 - mean), 0.5 / mean) if config.class_weight == "balanced" else None
     rows = LossRows(coordinator, prepared, units, loss, balanced)
@@ -143,7 +141,13 @@ def resampled(
     )  # fmt: skip
 
 
-def _affordable(resamples: int, cells: int) -> int:
+def check_drawn(config: RunConfig, resamples: int) -> None:
+    check_resamples(resamples)
+    if config.weights and config.weights_are == "frequency":
+        raise StateError("Rows that stand for several equal ones are not resampled, so far: repeat them in the file.")
+
+
+def affordable(resamples: int, cells: int) -> int:
     most = int(WORK // max(1, cells))
     if most < FEWEST:
         raise ResourceError(

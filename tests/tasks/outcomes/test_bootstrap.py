@@ -14,6 +14,7 @@ from sklearn.preprocessing import StandardScaler
 import shoal
 from shoal.settings.config import RunConfig
 from shoal.tasks.outcomes.bootstrap import resampled, times_drawn
+from shoal.tasks.outcomes.class_bootstrap import resampled_classes
 from shoal.tasks.train import coordinated
 from shoal.utils import silent
 from support.tables import shoal as command
@@ -32,6 +33,8 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     found["bought"] = np.where(rng.random(n) < 1 / (1 + np.exp(-score)), "yes", "no")
     found["count"] = rng.poisson(np.exp(0.4 * score))
     found["cost"] = rng.gamma(2.0, np.exp(0.4 * score)) + 1e-6
+    drawn = np.outer(score, [1.0, 0.0, -0.5]) + rng.gumbel(size=(n, 3))
+    found["kind"] = np.array(["k", "l", "m"])[drawn.argmax(axis=1)]
     found.to_csv(tmp_path / "table.csv", index=False)
     return tmp_path / "table.csv"
 
@@ -61,6 +64,24 @@ def test_every_resample_is_the_refit_of_scikit_learn(model: str, path: Path) -> 
     for number in range(20):
         expected = refitted(model, X, y, 0.3, times[:, number]) / scaler.scale_
         np.testing.assert_allclose(found.coef[number], expected, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize(("shrink", "alpha"), [("ridge", 0.3), ("lasso", 4.0)])
+def test_resamples_of_classes_are_refits_too(shrink: str, alpha: float, path: Path) -> None:
+    config = RunConfig(
+        str(path), "kind", "multinomial", shrink=shrink, alpha=alpha, features=tuple(COLUMNS), engine="inline"
+    )
+    with coordinated(config, silent) as coordinator:
+        found = resampled_classes(coordinator, coordinator.open(config), config, 20, 0.95, seed=3)
+    frame = pd.read_csv(path)
+    scaler = StandardScaler().fit(frame[COLUMNS])
+    X, times = scaler.transform(frame[COLUMNS]), times_drawn(np.arange(len(frame)), range(20), 3)
+    how = TIGHT if shrink == "ridge" else {"solver": "saga", "tol": 1e-9, "max_iter": 20_000, "l1_ratio": 1.0}
+    for number in (0, 19):
+        theirs = LogisticRegression(C=1 / alpha, **how).fit(X, frame["kind"], times[:, number])
+        expected = (theirs.coef_ / scaler.scale_).ravel()
+        np.testing.assert_allclose(found.coef[number], expected, rtol=1e-5, atol=1e-6)
+    assert (found.selected is not None) == (shrink == "lasso")
 
 
 def test_draws_are_poisson_numbers_that_have_nothing_to_do_with_one_another() -> None:
