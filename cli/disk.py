@@ -94,7 +94,10 @@ def _check(choice: Criteria, by_use: bool) -> None:
     if choice.older_than is not None and not choice.older_than >= 0:
         raise ConfigError(f"Expected --older-than to be a number of days, got {choice.older_than:g}. Correct it.")
     if choice.unused and not by_use:
-        raise ConfigError("Expected --unused with data or uploads only. Use --older-than DAYS instead.")
+        from shoal.library.kinds import KINDS
+
+        known = listed([one.name for one in KINDS.values() if one.by_use])
+        raise ConfigError(f"Expected --unused with {known} only. Use --older-than DAYS instead.")
     if choice.enough is None and choice.first != "oldest":
         raise ConfigError(
             "Expected --enough SIZE beside --first: without it all of them go. Say how much is to be free."

@@ -9,30 +9,24 @@ none. Links are neither followed nor removed: nothing outside SHOAL_HOME is touc
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import re
 import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import field
 from pathlib import Path
-from typing import Any
 
 from shoal.errors import ResourceError, TrainingError
 from shoal.files.locks import alone_with, lock_file
 from shoal.files.parts import named, uploads_again
 from shoal.home import (
-    DATA_FORMAT,
     MANIFEST,
     REMOVED,
-    archive_directory,
     cache_directory,
     cache_index,
     home,
     jobs_directory,
-    models_directory,
     names_in,
     removed_path,
     runs_directory,
@@ -42,6 +36,14 @@ from shoal.home import (
 from shoal.lazy.classes import dataclass
 from shoal.library import archives
 from shoal.library.cache_policies import first_to_go
+from shoal.library.disk.references import (
+    data_sets_of,
+    folders_of_modules,
+    json_of,
+    modules_of_archives,
+    rows_of_modules,
+    uploads_of_models,
+)
 from shoal.library.inventory import Item, entries, items
 from shoal.library.kinds import DiskKind, kind_of
 from shoal.people.deeds import allow
@@ -49,11 +51,9 @@ from shoal.people.rights import SERVICE, Verb
 from shoal.queueing import team
 from shoal.runs import tickets
 from shoal.runs.folder import ENDED, PATIENCE, Run
-from shoal.shelf.place import shelf
 
 DAY = 86_400.0
 ABANDONED = 3600.0  # seconds without a change after which something unfinished that has no lock is nobody's
-UPLOAD = re.compile(r"uploads/([0-9a-f]{24})/")
 FILES = ("uploads", "samples", "fetched")  # kinds that runs and jobs name as their files
 
 IN_USE = "in use right now"
@@ -139,41 +139,6 @@ def _files_of(run: Run) -> Iterator[str]:
     return (os.path.realpath(os.path.expanduser(name)) for name in names if name)
 
 
-def _uploads_of_models() -> set[str]:
-    """The hashes of uploads that saved models and archived runs came from, wherever their files say so."""
-    found = {own for card in shelf().cards() for own in UPLOAD.findall(card.decode("utf-8", "replace"))}
-    for path in [*models_directory().glob("**/*.json"), *archive_directory().glob("*.json")]:
-        with contextlib.suppress(OSError):
-            found.update(UPLOAD.findall(path.read_text("utf-8", "replace")))
-    return found
-
-
-def _keys_of(files: set[str]) -> set[str]:
-    """The data sets that were made from any of these files, however they were read; no run can use older ones."""
-    cache = cache_directory()
-    keys = set()
-    for entry in entries(cache_index(cache)):
-        known = _json(Path(entry.path))
-        question = known.get("question") or {}
-        if os.path.realpath(str(question.get("path", ""))) in files and question.get("format") == DATA_FORMAT:
-            keys.add(str(known.get("key", "")))
-    for entry in entries(cache):  # the index forgets a file's former data set when the file has changed
-        if entry.is_dir(follow_symlinks=False) and entry.name not in keys:
-            manifest = _json(Path(entry.path) / MANIFEST)
-            source = manifest.get("source")
-            if isinstance(source, str) and os.path.realpath(source) in files and manifest.get("format") == DATA_FORMAT:
-                keys.add(entry.name)
-    return keys
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text("utf-8", "replace"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
 _Reason = Callable[[Item], str]  # why an item stays; empty if it may go
 
 
@@ -189,14 +154,16 @@ def _reason(kind: DiskKind, choice: Criteria) -> _Reason:
         return _reason_of_data(needs, choice)
     if kind.name in FILES:
         return _reason_of_files(needs, choice)
+    if kind.name == "networks":
+        return _reason_of_networks(needs, choice)
     if kind.name == "leftovers":
         return lambda item: "" if _is_abandoned(item) else IN_USE
     return lambda item: ""
 
 
 def _reason_of_data(needs: _Needs, choice: Criteria) -> _Reason:
-    needed = _keys_of(needs.files)
-    referred = _keys_of(needs.referred()) if choice.unused else set()
+    needed = data_sets_of(needs.files)
+    referred = data_sets_of(needs.referred()) if choice.unused else set()
 
     def reason(item: Item) -> str:
         if _is_read(item.path):
@@ -210,13 +177,29 @@ def _reason_of_data(needs: _Needs, choice: Criteria) -> _Reason:
 
 def _reason_of_files(needs: _Needs, choice: Criteria) -> _Reason:
     referred = needs.referred() if choice.unused else set()
-    hashes = _uploads_of_models() if choice.unused else set()
+    hashes = uploads_of_models() if choice.unused else set()
 
     def reason(item: Item) -> str:
         inside = {os.path.realpath(item.path), *(os.path.realpath(e.path) for e in entries(item.path))}
         if inside & needs.files:
             return NEEDED
         return REFERRED if inside & referred or item.path.name in hashes else ""
+
+    return reason
+
+
+def _reason_of_networks(needs: _Needs, choice: Criteria) -> _Reason:
+    needed, referred = folders_of_modules(needs.files), set[str]()
+    if choice.unused:
+        archived = modules_of_archives()
+        referred = folders_of_modules(needs.referred()) | archived | rows_of_modules(archived)
+
+    def reason(item: Item) -> str:
+        if item.path.name in needed:
+            return NEEDED
+        if time.time() - item.changed < ABANDONED:  # stored a moment ago: its run may not be there yet
+            return IN_USE
+        return REFERRED if item.path.name in referred else ""
 
     return reason
 
@@ -394,7 +377,7 @@ def _delete(path: Path) -> None:
 def _forget_missing_keys() -> None:
     cache = cache_directory()
     for entry in entries(cache_index(cache)):
-        key = str(_json(Path(entry.path)).get("key", ""))
+        key = str(json_of(Path(entry.path)).get("key", ""))
         if entry.name.endswith(".json") and not (cache / key / MANIFEST).exists():
             with contextlib.suppress(OSError):
                 os.unlink(entry.path)

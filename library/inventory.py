@@ -139,7 +139,8 @@ class _Inventory:
         yield self._whole("models" if entry.is_dir(follow_symlinks=False) else "other", entry)
 
     def _networked(self, entry: os.DirEntry[str]) -> Iterator[Item]:
-        yield self._whole("networks" if entry.is_dir(follow_symlinks=False) else "other", entry)
+        kind = "leftovers" if entry.name.startswith(".") else "networks"
+        yield self._whole(kind if entry.is_dir(follow_symlinks=False) else "other", entry)
 
     def _fetched(self, entry: os.DirEntry[str]) -> Iterator[Item]:
         """Version by version."""

@@ -67,8 +67,9 @@ KINDS = {
         DiskKind("fetched", "Fetched models", "Model files of the team's database that were needed on this machine.",
              "Fetched again when one is needed.", "fetched model", "fetched models"),
         DiskKind("networks", "Networks of Python",
-             "Modules and rows that shoal.train_module was given; their runs need them.", "Needed.",
-             "module or table", "modules and tables", cleanable=False),
+             "Modules and rows that shoal.train_module was given.",
+             "Their runs keep results and weights, but can no longer be resumed, forked or opened in Python, unless "
+             "the same module and rows are trained again.", "module or table", "modules and tables", by_use=True),
         DiskKind("leftovers", "Leftovers", "What killed processes and broken uploads left behind.",
              "Nothing: nobody can use it.", "leftover", "leftovers"),
         DiskKind("other", "Everything else", "The queue, the index of caches, logs and folders themselves.",

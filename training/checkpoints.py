@@ -62,6 +62,7 @@ class Checkpoints:
         self.directory, self.archive = directory, directory / "archive"
         self.keep, self.warn, self.of, self._kept = keep, warn, of, kept
         self._latest: tuple[int, bytearray] | None = None
+        self._in_memory = True
         self._whole: dict[Path, tuple[int, ...]] = {}  # what files looked like when they were found to be whole
         for folder in (self.directory, self.archive):
             remove_leftovers(folder)
@@ -83,11 +84,17 @@ class Checkpoints:
             except OSError as error:
                 raise no_room(path, error) from error
         self._remember(path)
-        self._latest = None if PARTS in snapshot.meta else (snapshot.step, data)
+        self._latest = None if PARTS in snapshot.meta or not self._in_memory else (snapshot.step, data)
         self.forget_after(snapshot.step)
         self._thin()
         self._remove_parts({name for name, _ in snapshot.meta.get(PARTS, ())}, snapshot.step)
         return path
+
+    def hold(self, in_memory: bool) -> None:
+        """Whether the newest stays in memory as well, from the next one on; what is held goes where it does not."""
+        self._in_memory = in_memory
+        if not in_memory:
+            self._latest = None
 
     def forget_after(self, step: int) -> None:
         """Remove what is later than a step, because the run goes on from there."""

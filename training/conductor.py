@@ -385,9 +385,11 @@ class Conductor:
         used = host.memory_used / max(host.memory_total, 1)
         if used > self.config.max_memory and not knobs.tight:
             knobs.tight, knobs.prefetch = True, 0
+            self.session.checkpoints.hold(False)
             self.happened(
-                "warning", f"{used:.0%} of the memory is in use: nothing is read ahead until there is room.",
-                reason=Reason.OUT_OF_MEMORY, used=used,
+                "warning", f"{used:.0%} of the memory is in use: nothing is read ahead, and checkpoints are on disk "
+                "alone, until there is room.", reason=Reason.OUT_OF_MEMORY, used=used,
             )  # fmt: skip
         elif used < self.config.max_memory - ROOM and knobs.tight:
             knobs.tight, knobs.prefetch = False, self.resolved.prefetch
+            self.session.checkpoints.hold(True)

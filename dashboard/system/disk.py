@@ -13,6 +13,7 @@ from shoal.dashboard.system.bars import bar
 from shoal.errors import TrainingError
 from shoal.home import home
 from shoal.library.cleaning import Cleaned, CleaningPlan, Criteria, clean, plan
+from shoal.library.disk.places import StatePlace, places
 from shoal.library.inventory import Use, survey
 from shoal.library.kinds import DiskKind, counted, kept_in_words, kind_of
 from shoal.words import file_size, listed
@@ -43,6 +44,31 @@ def show() -> None:
         nothing = [use.kind.title.lower() for use in found if not use.count]
         if nothing:
             line(f"Nothing yet: {', '.join(nothing)}.")
+        _where()
+
+
+@st.cache_data(ttl=5, show_spinner=False)
+def _placed(place: str) -> list[StatePlace]:
+    return places()
+
+
+def _where() -> None:
+    """What of the runs' state is where; nothing while there is none."""
+    found = _placed(str(home()))
+    if not any(one.disk or one.archive for one in found):
+        return
+    st.markdown("**Where the state of runs is**")
+    line(
+        "Batches, checkpoints and records are on disk; what is in use stays in memory too, and goes from there when "
+        "memory is short. Older checkpoints are packed."
+    )
+    head = "".join(f'<th class="n">{name}</th>' for name in ("In memory", "On disk", "Packed"))
+    rows = (f'<tr><th scope="row">{one.name}</th>{"".join(map(_cell, one[1:]))}</tr>' for one in found)
+    st.html(f'<table class="sys-table" id="sys-where"><tr><th>State</th>{head}</tr>{"".join(rows)}</table>')
+
+
+def _cell(size: int | None) -> str:
+    return f'<td class="n">{"not known" if size is None else file_size(size) if size else "–"}</td>'
 
 
 def _use(use: Use, total: int) -> None:

@@ -17,7 +17,7 @@ from shoal.library.cleaning import Criteria, clean, plan
 from shoal.library.inventory import items, survey
 from shoal.runs.launch import Run, launch, launch_job
 from shoal.settings.values import config_from
-from support.library import aged, fitted, freed, names, upload
+from support.library import aged, fitted, freed, names, run_with_model, upload
 from support.runs import ended, made, short_run
 
 
@@ -259,10 +259,38 @@ def test_disk_and_clean_on_the_command_line(home: Path, capsys: pytest.CaptureFi
     ("words", "message"),
     [
         (["clean", "uploads", "--older-than", "-1"], "a number of days"),
-        (["clean", "shards", "--unused"], "--unused with data or uploads"),
+        (["clean", "shards", "--unused"], "--unused with data, uploads, networks only"),
         (["clean", "pictures"], "Expected one of data"),
     ],
 )
 def test_wrong_words_are_a_plain_sentence(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(words) == 1
     assert message in capsys.readouterr().err
+
+
+def _module(home: Path, key: str, rows: str) -> Path:
+    """A module as `train_module` stores one, an hour and more ago."""
+    folder, data = home / "modules" / (key * 24), home / "modules" / f"data-{rows * 24}"
+    for path, text in ((folder / "Net.module", json.dumps({"data": {"key": rows * 24}})), (data / "X.npy", "x" * 9000)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        aged(path.parent, 1)
+    return folder / "Net.module"
+
+
+def test_modules_that_no_run_names_go_with_their_rows(home: Path) -> None:
+    used, _, packed = _module(home, "a", "d"), _module(home, "b", "e"), _module(home, "c", "f")
+    run = run_with_model().directory
+    (run / "config.json").write_text(json.dumps({"file": str(used), "target": "Net"}))
+    aged(run, 1)
+    (home / "archive").mkdir()
+    (home / "archive" / "old.json").write_text(json.dumps({"config": {"file": str(packed)}}))
+    (home / "modules" / ".making-1").mkdir()
+    assert {item.path.name for item in items() if item.kind == "leftovers"} == {".making-1"}
+    done = clean("networks", Criteria(unused=True))
+    assert (done.count, done.kept) == (2, {cleaning.REFERRED: 4})
+    left = {"a" * 24, "c" * 24, f"data-{'d' * 24}", f"data-{'f' * 24}", ".making-1"}
+    assert names(home / "modules") == left
+    (home / "modules" / ("c" * 24)).touch()  # as whoever trains it once more does
+    assert clean("networks").kept == {cleaning.IN_USE: 1}
+    assert names(home / "modules") == {"c" * 24, ".making-1"}, "those of runs that have ended go when all are asked for"

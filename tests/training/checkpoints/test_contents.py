@@ -129,6 +129,23 @@ def test_memory_first_then_disk_then_archive(tmp_path: Path) -> None:
     assert same(Store(tmp_path).load(10), snapshot(10))
 
 
+def test_where_memory_is_short_the_newest_is_on_disk_alone(tmp_path: Path) -> None:
+    store = Store(tmp_path, keep=1)
+    for step in (10, 20):
+        store.save(snapshot(step))
+    store.hold(False)
+    assert same(store.newest(), snapshot(20))
+    (tmp_path / PLAIN).unlink()
+    assert same(store.newest(), snapshot(10)), "it was still in memory"
+    store.save(snapshot(20))
+    (tmp_path / PLAIN).unlink()
+    assert same(store.newest(), snapshot(10))
+    store.hold(True)
+    store.save(snapshot(20))
+    (tmp_path / PLAIN).unlink()
+    assert same(store.newest(), snapshot(20))
+
+
 def test_nothing_saved_yet(tmp_path: Path) -> None:
     store = Store(tmp_path / "not" / "there")
     assert (store.newest(), store.steps(), store.said) == (None, [], [])
