@@ -271,7 +271,8 @@ def train_module(
 ) -> ModuleRun:
     """Train a `torch.nn.Module` by gradient steps of worker processes (needs `pip install 'shoal[torch]'`).
 
-    `data` is (X, y), arrays or tensors with a row each, or a Dataset of such pairs; `test` is the same for rows that
+    `data` is (X, y), arrays or tensors with a row each, or a Dataset of such pairs; for a module with several inputs X
+    is a tuple of them; `test` is the same for rows that
     are only looked at (or `test_every`, `test_fraction`). `loss(output, target)` is a function or module with a name,
     or the name of a function of `torch.nn.functional`; cross-entropy for whole numbers as targets, else squares.
 

@@ -161,13 +161,13 @@ class LiveModule:
         """The mean of a batch. Of one row on which batch norm has nothing to say, nothing is learnt: a shard may have
         such a last batch."""
         try:
-            return self._mean_loss(self._output(self._rows(X)), self._targets(y))
+            return self._mean_loss(self._output(self._inputs(X)), self._targets(y))
         except ValueError as error:
             if len(y) > 1 or ALONE not in str(error):
                 raise
         twice = [0, 0]
         with torch.no_grad():
-            return self._mean_loss(self.module(self._rows(X[twice])), self._targets(y[twice]))
+            return self._mean_loss(self.module(*self._inputs(X[twice])), self._targets(y[twice]))
 
     def needs_company(self, X: Values) -> bool:
         """Whether nothing can be learnt from one row."""
@@ -175,20 +175,20 @@ class LiveModule:
         self._learning()
         try:
             with torch.no_grad():
-                self.module(self._rows(X[:1]))
+                self.module(*self._inputs(X[:1]))
         except ValueError as error:
             return ALONE in str(error)
         finally:
             self._as_it_came()
         return False
 
-    def _output(self, rows: Tensor) -> Tensor:
+    def _output(self, rows: Sequence[Tensor]) -> Tensor:
         """Of a batch that is learnt from; rows that are only looked at are computed plainly."""
-        module = self._compiled if self._compiled is not None and len(rows) == self.computing.full else self.module
+        module = self._compiled if self._compiled is not None and len(rows[0]) == self.computing.full else self.module
         if not self.computing.mixed:
-            return module(rows)  # type: ignore[no-any-return]
+            return module(*rows)  # type: ignore[no-any-return]
         with torch.autocast(self.device.type, torch.bfloat16):
-            output: Tensor = module(rows)
+            output: Tensor = module(*rows)
         return output.to(self.dtype)
 
     def uncompiled(self) -> str:
@@ -199,7 +199,7 @@ class LiveModule:
         try:
             rows = np.zeros((self.computing.full, self.stored.row.size))
             self._learning()
-            self._output(self._rows(rows)).sum().backward()  # type: ignore[no-untyped-call]
+            self._output(self._inputs(rows)).sum().backward()  # type: ignore[no-untyped-call]
             keep_compiled()
         except Exception as error:  # noqa: BLE001 - compilers and their tools fail in many ways
             return (str(error).strip().splitlines() or [type(error).__name__])[0]
@@ -232,8 +232,13 @@ class LiveModule:
         loss: Tensor = self.loss(output, target)
         return loss.mean() if loss.ndim else loss
 
-    def _rows(self, X: Values) -> Tensor:
-        return self._tensor(X, self.stored.row)
+    def _inputs(self, X: Values) -> tuple[Tensor, ...]:
+        """What forward() is called with: the rows, or, of a module with several inputs, their part of each."""
+        several = self.stored.row.inputs
+        if not several:
+            return (self._tensor(X, self.stored.row),)
+        ends = itertools.accumulate(one.size for one in several)
+        return tuple(self._tensor(X[:, end - one.size : end], one) for one, end in zip(several, ends, strict=True))
 
     def _targets(self, y: Values) -> Tensor:
         return self._tensor(y, self.stored.target)
@@ -265,7 +270,7 @@ class LiveModule:
         self.seed(0)
         with torch.no_grad():
             for batch in batches:
-                self.module(self._rows(batch))
+                self.module(*self._inputs(batch))
         found: dict[str, npt.NDArray[Any]] = {}
         for name, one in layers.items():
             one.momentum = usual[name]
@@ -285,11 +290,22 @@ class LiveModule:
                 total = total.plus(self._sums(X[start : start + EVALUATED], y[start : start + EVALUATED]))
         return total
 
+    def outputs(self, X: Values, w: Array) -> Array:
+        """What the module says of rows (n, outputs), where it keeps no statistics of batches."""
+        self.take(w)
+        self._as_it_came()
+        self.module.eval()
+        with own_faults(f"looking at {len(X):,} rows"), torch.no_grad():
+            self.seed(0)
+            parts = [self.module(*self._inputs(X[at : at + EVALUATED])) for at in range(0, len(X), EVALUATED)]
+            found: Array = torch.cat([one.double().reshape(len(one), -1) for one in parts]).cpu().numpy()
+        return found
+
     def _sums(self, X: Values, y: Values) -> RowSums:
         nothing = np.zeros(self.stored.target.size)
         if not len(y):
             return RowSums(0, 0.0, 0.0, 0.0, nothing, nothing)
-        output, target = self.module(self._rows(X)), self._targets(y)
+        output, target = self.module(*self._inputs(X)), self._targets(y)
         loss = float(self._mean_loss(output, target)) * len(y)
         kind = self.stored.score
         if kind == "r2":

@@ -15,7 +15,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from hashlib import blake2b
 from pathlib import Path
@@ -46,6 +46,7 @@ class RowShape:
 
     shape: tuple[int, ...]
     whole: bool
+    inputs: tuple[RowShape, ...] = ()  # of a module with several: how each is cut from the row, one after the other
 
     @property
     def size(self) -> int:
@@ -109,14 +110,14 @@ class StoredModule:
 
 
 def store_rows(
-    X: RowValues, y: RowValues, test: tuple[RowValues, RowValues] | None = None
+    X: RowValues, y: RowValues, test: RowPair | None = None, inputs: tuple[RowShape, ...] = ()
 ) -> tuple[StoredRows, RowShape, RowShape]:
     arrays = {"X": _kept(X, "X"), "y": _kept(y, "y")}
     if test is not None:
         arrays |= {"test_X": _kept(test[0], "X of the test rows"), "test_y": _kept(test[1], "y of the test rows")}
     _check_alike(arrays)
     whole = {name: arrays[name].dtype.kind in "iu" for name in ("X", "y")}
-    row = RowShape(arrays["X"].shape[1:], whole["X"] and arrays["X"].dtype != np.uint8)
+    row = RowShape(arrays["X"].shape[1:], whole["X"] and arrays["X"].dtype != np.uint8, inputs)
     target = RowShape(arrays["y"].shape[1:], whole["y"])
     count = len(arrays["test_X"]) if test is not None else 0
     stored = StoredRows(_fingerprint(arrays), len(arrays["X"]), count, _common(arrays))
@@ -127,6 +128,21 @@ def store_rows(
 
     _stored(stored.folder, write, stored.prove)
     return stored, row, target
+
+
+def side_by_side(arrays: Sequence[RowValues]) -> tuple[RowValues, tuple[RowShape, ...]]:
+    """Several inputs of a module as one array of rows, in a type that holds them all as they are."""
+    kept = [_kept(values, f"input {number} of the module") for number, values in enumerate(arrays, 1)]
+    flat = [values.reshape(len(values), -1) for values in kept]
+    fits = all(np.array_equal(values.astype(np.float32).astype(values.dtype), values) for values in flat)
+    joined = np.concatenate(flat, axis=1, dtype=np.float32 if fits else np.float64, casting="unsafe")
+    for values, end in zip(flat, np.cumsum([values.shape[1] for values in flat]).tolist(), strict=True):
+        if not np.array_equal(joined[:, end - values.shape[1] : end].astype(values.dtype), values):
+            raise DataError(
+                "Expected whole numbers up to 2^53 in a module's inputs, got larger ones. Number them anew."
+            )
+    shapes = (RowShape(values.shape[1:], values.dtype.kind in "iu" and values.dtype != np.uint8) for values in kept)
+    return joined, tuple(shapes)
 
 
 def _kept(values: Any, what: str) -> RowValues:
@@ -187,6 +203,9 @@ def _fingerprint(arrays: Mapping[str, RowValues]) -> str:
 def store_module(found: StoredModule, start: bytes) -> Path:
     """The document of a module, made unless it is there; `start` are its tensors."""
     values = asdict(found)
+    for shape in (values["row"], values["target"]):
+        if not shape["inputs"]:
+            del shape["inputs"]  # as documents were before there were any: their names stay
     key = _key(values, start)
     folder = modules_directory() / key
     name = f"{found.name}{ENDING}"
@@ -251,9 +270,13 @@ def read_module(file: str) -> StoredModule:
             knobs=["model"],
         )
     values = _values(module_folder(file) / path.name)
-    shapes = {name: RowShape(tuple(values[name]["shape"]), values[name]["whole"]) for name in ("row", "target")}
+    shapes = {name: _row_shape(values[name]) for name in ("row", "target")}
     parts = tuple((name, size) for name, size in values["parts"])
     return StoredModule(**{**values, **shapes, "parts": parts, "data": StoredRows(**values["data"])})
+
+
+def _row_shape(said: Mapping[str, Any]) -> RowShape:
+    return RowShape(tuple(said["shape"]), said["whole"], tuple(map(_row_shape, said.get("inputs", ()))))
 
 
 def _stored(folder: Path, write: Callable[[Path], None], prove: Callable[[], None]) -> None:
@@ -261,8 +284,9 @@ def _stored(folder: Path, write: Callable[[Path], None], prove: Callable[[], Non
     if folder.exists():
         try:
             prove()
+            os.utime(folder)  # in use again: whoever cleans up lets it be
             return
-        except (DamagedFile, DataError):
+        except (DamagedFile, DataError, FileNotFoundError):
             _take_away(folder)
     with disk_errors("a module and its rows"):
         make_folder(folder.parent)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import safetensors.torch
@@ -16,7 +16,7 @@ from shoal.errors import ConfigError, DataError
 from shoal.networks.code import reference
 from shoal.networks.descriptions import described
 from shoal.networks.live import LiveModule
-from shoal.networks.stored import RowPair, RowShape, RowValues, StoredModule, store_module, store_rows
+from shoal.networks.stored import RowPair, RowShape, RowValues, StoredModule, side_by_side, store_module, store_rows
 
 FIRST = 4  # rows that a module is tried on before it is stored
 SEVERAL = "the rows as (X, y), or a Dataset of such pairs"
@@ -33,8 +33,11 @@ def stored_module(module: Any, data: Any, loss: Any = None, test: Any = None) ->
     if not isinstance(module, nn.Module):
         raise ConfigError(f"Expected a torch.nn.Module to train, got {_called(module)}.")
     _check_kind(module)
-    arrays, of_test = rows_of(data), rows_of(test) if test is not None else None
-    rows, row, target = store_rows(*arrays, of_test)
+    given, given_test = rows_of(data), rows_of(test) if test is not None else None
+    if given_test is not None and given_test.inputs != given.inputs:
+        raise DataError("Expected test rows with the inputs of the others, got other shapes or types of them.")
+    arrays, of_test = given[:2], given_test[:2] if given_test is not None else None
+    rows, row, target = store_rows(*arrays, of_test, given.inputs)
     said, tensors = described(module)
     parts = tuple((name, one.numel()) for name, one in module.named_parameters() if one.requires_grad)
     if not parts:
@@ -76,10 +79,22 @@ def _check_kind(module: nn.Module) -> None:
         )
 
 
-def rows_of(data: Any) -> RowPair:
+class GivenRows(NamedTuple):
+    """Rows as a person gave them; several inputs stand side by side in X."""
+
+    X: RowValues
+    y: RowValues
+    inputs: tuple[RowShape, ...] = ()
+
+
+def rows_of(data: Any) -> GivenRows:
     """Arrays of a pair, or of what a Dataset holds: each of its items is asked for once."""
     if isinstance(data, tuple | list) and len(data) == 2:
-        return _array(data[0]), _array(data[1])
+        y = _array(data[1])
+        if isinstance(data[0], tuple) and _are_inputs(data[0], len(y)):
+            X, inputs = side_by_side([_array(values) for values in data[0]])
+            return GivenRows(X, y, inputs)
+        return GivenRows(_array(data[0]), y)
     if isinstance(data, DataLoader):
         raise DataError(f"Expected {SEVERAL}, got a DataLoader: batches are made here. Give its dataset.")
     if isinstance(data, IterableDataset):
@@ -89,24 +104,44 @@ def rows_of(data: Any) -> RowPair:
         )
     if hasattr(data, "__getitem__") and hasattr(data, "__len__") and not isinstance(data, np.ndarray | Tensor | str):
         pairs = [data[index] for index in range(len(data))]
-        odd = [one for one in pairs if not isinstance(one, tuple | list) or len(one) != 2]
+        odd = [one for one in pairs if not isinstance(one, tuple | list) or len(one) < 2]
         if odd or not pairs:
             what = f"items such as {_called(odd[0])}" if odd else "no items"
-            raise DataError(
-                f"Expected {SEVERAL}, got a {type(data).__name__} with {what}. A module with several inputs is given "
-                "one X, which its forward() takes apart."
-            )
+            raise DataError(f"Expected {SEVERAL}, got a {type(data).__name__} with {what}.")
         try:
-            return np.stack([_array(x) for x, _ in pairs]), np.stack([_array(y) for _, y in pairs])
+            return _stacked(pairs)
         except ValueError as error:
             raise DataError(f"Expected rows of one shape, got several: {error}.") from None
     raise DataError(f"Expected {SEVERAL}, got {type(data).__name__}.")
 
 
+def _are_inputs(values: tuple[Any, ...], rows: int) -> bool:
+    """Whether these are arrays of as many rows as there are targets, and not the rows themselves."""
+    return (
+        len(values) > 1
+        and all(isinstance(one, np.ndarray | Tensor) and one.ndim for one in values)
+        and ({len(one) for one in values} == {rows} and (rows != len(values) or values[0].ndim > 1))
+    )
+
+
+def _stacked(items: Sequence[Any]) -> GivenRows:
+    """Items (x, y), ((a, b), y) or (a, b, y), as Datasets of modules with several inputs have them."""
+    y = np.stack([_array(item[-1]) for item in items])
+    several = [tuple(item[0]) if len(item) == 2 and isinstance(item[0], tuple | list) else tuple(item[:-1])
+               for item in items]  # fmt: skip
+    if len({len(one) for one in several}) != 1:
+        raise ValueError("some with more inputs than others")
+    if len(several[0]) == 1:
+        return GivenRows(np.stack([_array(one[0]) for one in several]), y)
+    X, inputs = side_by_side([np.stack([_array(one) for one in column]) for column in zip(*several, strict=True)])
+    return GivenRows(X, y, inputs)
+
+
 def _array(values: Any) -> RowValues:
     if isinstance(values, tuple) and values and isinstance(values[0], np.ndarray | Tensor) and values[0].ndim > 1:
         raise DataError(
-            f"Expected one array of rows, got {len(values)} of them. Put them side by side; forward() takes them apart."
+            f"Expected inputs of a module with a row for each target, got arrays of "
+            f"{', '.join(f'{len(one):,}' for one in values)} rows."
         )
     if isinstance(values, Tensor):
         if values.layout != torch.strided:
@@ -203,7 +238,7 @@ def _tried(found: StoredModule, module: nn.Module, tensors: Mapping[str, Tensor]
         live = LiveModule(found, tensors, found.precision)
         with warnings.catch_warnings(), torch.no_grad():
             warnings.simplefilter("error")  # of shapes that are made to fit: the loss would be another one
-            output = _output(live.module, live._rows(X))
+            output = _output(live.module, live._inputs(X))
             loss = live.loss(output, live._targets(y))
         if not isinstance(loss, Tensor) or not bool(torch.isfinite(loss).all()):
             raise DataError(f"Expected a loss that is a finite number, got {loss} of the first rows.")
@@ -220,10 +255,10 @@ def _tried(found: StoredModule, module: nn.Module, tensors: Mapping[str, Tensor]
     return output
 
 
-def _output(module: nn.Module, X: Tensor) -> Tensor:
+def _output(module: nn.Module, inputs: Sequence[Tensor]) -> Tensor:
     module.eval()
     torch.manual_seed(0)
-    output = module(X)
+    output = module(*inputs)
     if not isinstance(output, Tensor):
         raise DataError(
             f"Expected a module that returns one tensor, got {_called(output)}. Return torch.cat() or stack() of what "
@@ -236,7 +271,7 @@ def _compare(module: nn.Module, live: LiveModule, X: RowValues, output: Tensor) 
     flags = [(one, one.training) for one in module.modules()]
     device = next(module.parameters()).device
     with torch.no_grad():
-        given = _output(module, live._rows(X).to(device)).cpu()
+        given = _output(module, [one.to(device) for one in live._inputs(X)]).cpu()
     for one, training in flags:
         one.training = training
     if not torch.allclose(given.to(output.dtype), output, rtol=1e-4, atol=1e-5, equal_nan=True):

@@ -62,7 +62,7 @@ def kept(found: LiveModule, X: np.ndarray) -> int:
 
     found.module.train()
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda one: one):
-        output = found._output(found._rows(X))
+        output = found._output(found._inputs(X))
     total = sum(seen.values())
     del output  # it holds them: another tensor in the place of one that is gone would not be counted
     return total

@@ -149,7 +149,7 @@ def kept(found: LiveModule) -> int:
     X, _ = rows(64)
     found.module.train()
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda one: one):
-        found.module(found._rows(X))
+        found.module(*found._inputs(X))
     return total
 
 

@@ -156,7 +156,7 @@ def test_rows_are_kept_as_they_are_or_refused() -> None:
     cases += [
         (net, (pixels, late), "labels from 0 to 2, .* got 3 as y of row 17"),
         (net, DataLoader(pairs), "Give its dataset"), (net, Endless(), "asked for one by one"),
-        (net, [{"x": 1}] * 3, "items such as a dict"), (net, ((flat_rows, flat_rows), labels), "one array of rows"),
+        (net, [{"x": 1}] * 3, "items such as a dict"), (net, ((flat_rows, flat_rows), labels), "takes 2 positional arguments"),
         (net, (torch.from_numpy(flat_rows).to_sparse(), labels), "dense rows"),
     ]  # fmt: skip
     for module, data, said in cases:
