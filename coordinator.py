@@ -125,8 +125,7 @@ class ParameterServer:
         self.policy: Policy = Barrier(Plan(()), 0)  # nothing to do until a phase begins
         self.kind: Kind = "gradient"
         self.value, self.rows = 0.0, 0  # what the losses of so many rows came to at the last step
-        self.rows_done = 0  # since the run was started or resumed
-        self.version, self.rate = 0, 0.0
+        self.version, self.rate, self.rows_done = 0, 0.0, 0  # rows since the run was started or resumed
         self.workers: dict[int, WorkerTally] = {}
         self.hired: dict[int, float] = dict.fromkeys(range(engine.workers), math.inf)
         self.elastic, self.here, self.finished, self.patience = engine.elastic, engine.maps, False, self.POLL
@@ -221,9 +220,10 @@ class ParameterServer:
         for rank in self.policy.overdue(now):
             self.evict(rank, f"it hung: no answer within {self.policy.lease_of(self.policy.members[rank]):.1f} s")
         for rank, since in self.hired.items():
-            self.hired[rank] = min(since, now)
-            if now - since > self._engine.start:
+            late = now - since > self._engine.start
+            if late and not self._engine.works(rank):  # else it is coming: imports take minutes on a busy machine
                 self.evict(rank, f"it did not start within {self._engine.start:.0f} s")
+            self.hired[rank] = now if late else min(since, now)
         self._make_steps(now)
         return self.digest(now)
 
