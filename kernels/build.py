@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 from shoal.errors import ResourceError
@@ -46,7 +47,7 @@ def build_into(folder: Path, name: str) -> Path:
     """The library, compiled into a folder; one that is there already is replaced."""
     path, source = folder / _file_name(name), _source(name)
     make_folder(folder)
-    unfinished = path.with_suffix(f".{os.getpid()}.tmp")
+    unfinished = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}.tmp")  # folds need one at once, in threads
     command = [*_compiler(), *FLAGS, *EXTRA_FLAGS[name], str(source), "-o", str(unfinished), "-lm"]
     done = subprocess.run(command, capture_output=True, text=True, umask=usual_umask())
     if done.returncode:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,3 +51,20 @@ def test_a_change_in_any_part_of_a_source_makes_another_library(installed: Path)
     part = installed / "csv_dates.h"
     part.write_text(part.read_text() + "/* changed */\n")
     assert builder.library_path("csv_kernel") != before
+
+
+def test_threads_that_need_a_library_at_once_are_not_in_each_others_way(
+    installed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = threading.Barrier(2)
+
+    def compiled(command: list[str], **how: Any) -> subprocess.CompletedProcess[str]:
+        Path(command[command.index("-o") + 1]).write_bytes(b"a library")
+        both.wait(60)  # neither has given it its name when the other has written it
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(subprocess, "run", compiled)
+    with ThreadPoolExecutor(2) as pool:
+        made, same = pool.map(builder.build, ["path_kernel"] * 2)
+    assert made == same
+    assert {path.suffix for path in kernels_directory().iterdir()} == {".so", ".sum"}
