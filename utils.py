@@ -243,6 +243,27 @@ def close_to_others(folder: Path) -> None:
                     path.chmod(stat.S_IMODE(mode) & 0o700)
 
 
+Alone = Callable[[], contextlib.AbstractContextManager[None]]
+_alone: Alone | None = None
+
+
+@contextlib.contextmanager
+def may_fork(alone: Alone = contextlib.nullcontext) -> Iterator[None]:
+    """This process is ours from its first line to its last, as a command and a run are and a person's script is not:
+    workers may be forks of it, made within `alone`, in which threads of its own are away."""
+    global _alone
+    _alone = alone
+    try:
+        yield
+    finally:
+        _alone = None
+
+
+def forks_within() -> Alone | None:
+    """None where this process is not ours alone."""
+    return _alone
+
+
 def die_with_parent() -> None:
     """Let the system kill this process when the thread that started it ends: even a stopped process cannot miss that.
 

@@ -5,6 +5,7 @@ How a request finds its worker, and what happens when one is lost, belongs to `e
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import importlib
 import mmap
@@ -18,6 +19,7 @@ import threading
 from collections.abc import Callable, Sequence
 from multiprocessing import reduction
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -26,6 +28,8 @@ import numpy.typing as npt
 from shoal.errors import EngineError, TrainingError
 from shoal.lazy.classes import dataclass
 from shoal.utils import die_with_parent, plain_error, read_at, write_at
+
+NAME = Path("/proc/self/comm")  # what the system's lists of processes call this one: a fork has its parent's command
 
 
 class Request(Protocol):
@@ -275,6 +279,8 @@ def serve(arguments: Sequence[str]) -> None:
     rank, parent, tied, connection, inbox, outbox, lifeline, stderr = map(int, arguments[:8])
     if tied:
         die_with_parent()
+    with contextlib.suppress(OSError):  # not everywhere
+        NAME.write_text(f"shoal-worker {rank}")
     for descriptor in (connection, inbox, outbox, lifeline, stderr):
         os.set_inheritable(descriptor, False)  # a compiler that a request starts must not keep us alive
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the coordinator's to act on

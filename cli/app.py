@@ -46,7 +46,7 @@ from shoal.people.acting import as_person
 from shoal.people.person import at_command_line
 from shoal.settings.config import DIALECT, ON_CLUSTER
 from shoal.tracing import spans
-from shoal.utils import THREAD_LIMITS
+from shoal.utils import THREAD_LIMITS, may_fork
 from shoal.words import line_told, list_items, plural, short
 
 if TYPE_CHECKING:
@@ -321,7 +321,7 @@ def _train(chosen: argparse.Namespace) -> int:
         return train_detached(config, chosen.detach, chosen.json, chosen.run_name)
     from shoal.tasks.workers import make_engine
 
-    with make_engine(config, forks=True) as hired:  # what cannot be forked starts while this is imported
+    with make_engine(config) as hired:  # what cannot be forked starts while this is imported
         from shoal.tasks.train import train
 
         found = train(config, _progress(chosen.json), hired=hired).report
@@ -383,7 +383,8 @@ def _begin() -> int:
 
 def entry() -> NoReturn:
     """`main`, and out at once: all is written and closed, and taking NumPy apart would take longer than a small fit."""
-    code = _begin() or main()
+    with may_fork():
+        code = _begin() or main()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
             stream.flush()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from shoal.engines.base import Ledger, WorkerEvent
 from shoal.errors import WorkerFailed
@@ -74,6 +75,10 @@ class Crew(ABC):
     @abstractmethod
     def forget(self, member: CrewMember) -> None:
         """Listen to it no more."""
+
+    def alone(self) -> AbstractContextManager[None]:
+        """While the members that it begins with are made."""
+        return nullcontext()
 
     def hire(self, rank: int, *, replaces: bool) -> bool:
         """Start a worker; whether that worked: without more processes or descriptors, others may still do the work."""

@@ -78,8 +78,9 @@ class CrewEngine(Engine):
 
     def _begin(self) -> None:
         self._begun = True
-        for rank in range(self.workers):
-            self._crew.hire(rank, replaces=False)
+        with self._crew.alone():
+            for rank in range(self.workers):
+                self._crew.hire(rank, replaces=False)
 
     def _renew(self) -> None:
         """Begin a sweep with a full crew and a full budget of restarts."""

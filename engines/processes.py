@@ -6,6 +6,7 @@ import itertools
 import mmap
 import os
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ class ProcessEngine(CrewEngine):
     """Worker processes on this machine.
 
     `preload`: modules that requests come from, imported while the coordinator is still preparing them. `forks`: this is
-    a process of ours, and workers may be forks of it, made when they are first needed; see `forking`.
+    a process of ours, and workers may be forks of it, made within that when they are first needed; see `forking`.
     """
 
     def __init__(
@@ -34,7 +35,7 @@ class ProcessEngine(CrewEngine):
         on_event: Callable[[WorkerEvent], None] | None = None,
         restarts: int = 3,
         preload: Sequence[str] = (),
-        forks: bool = False,
+        forks: Callable[[], AbstractContextManager[None]] | None = None,
     ) -> None:
         self._shared: dict[int, tuple[SharedArray, int]] = {}
 

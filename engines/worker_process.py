@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import selectors
 import signal
@@ -10,7 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from multiprocessing import Pipe
 
 from shoal.engines.base import WorkerEvent
@@ -184,19 +185,28 @@ class ProcessCrew(Crew):
 
     def __init__(
         self, emit: Callable[[WorkerEvent], None], preload: Sequence[str],
-        shared: dict[int, tuple[SharedArray, int]] | None = None, forks: bool = False,
+        shared: dict[int, tuple[SharedArray, int]] | None = None,
+        forks: Callable[[], AbstractContextManager[None]] | None = None,
     ) -> None:  # fmt: skip
-        """`shared` are the arrays of another crew, which closes them; with `forks`, those that it begins with are forks
-        where they can be."""
+        """`shared` are the arrays of another crew, which closes them; those that it begins with are forks, made within
+        `forks`, where they can be."""
         super().__init__(emit)
         self.shared = {} if shared is None else shared
         self._lends = shared is None
         self.lease = self.LEASE
         self._preload = preload
-        self.forks = forks and can_fork()
+        self._alone = forks or nullcontext
+        with self._alone():
+            self.forks = forks is not None and can_fork()
         self._selector = selectors.DefaultSelector()
         # Only this process has the write end: its end, however it comes, is end-of-file for every worker.
         self._lifeline, self._lifeline_held = os.pipe()
+
+    def alone(self) -> AbstractContextManager[None]:
+        for module in self._preload if self.forks else ():  # once for all of them
+            with contextlib.suppress(Exception):  # what keeps a worker from it, the worker tells
+                importlib.import_module(module)
+        return self._alone()
 
     def start(self, rank: int, *, replaces: bool) -> CrewMember:
         how = self._preload, self.forks and not replaces

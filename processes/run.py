@@ -14,32 +14,28 @@ import functools
 import math
 import os
 import shutil
-import signal
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import FrameType
 from typing import Any, NamedTuple
 
-from shoal.errors import Reason, Remedy, ResourceError, Standing, StateError, TrainingError
+from shoal.errors import Reason, Remedy, Standing, TrainingError
 from shoal.files.locks import own_lock
 from shoal.home import keep_private, searches_directory
+from shoal.processes.attendant import Attendant, FolderGone, Stopped, Unawaited
 from shoal.runs import interruptions, made_files, reserve, scheduling
 from shoal.runs.awaiting import WaitWatch
 from shoal.runs.commands import close_open_commands
 from shoal.runs.documents import has_ended
 from shoal.runs.folder import FITTED, Run, read_config, write_json, write_state
 from shoal.runs.slots import slots_for
-from shoal.runs.spawning import STOPS, hear_signals
+from shoal.runs.spawning import hear_signals
 from shoal.settings.config import RunConfig
 from shoal.tracing import spans
-from shoal.utils import RunLog, is_full
+from shoal.utils import RunLog, is_full, may_fork
 from shoal.words import duration
 
-ATTENTION = 0.2  # seconds between two looks at the folder and at what a signal asked for
-GRACE = 10.0  # seconds for the work to end once its folder is gone
 ORPHANED = 10.0  # seconds in which the process of a search may come back to its trials
 QUEUE = 3.0  # seconds between two looks whether somebody cares for the runs that wait, and for this one
 PROGRESS = 0.1  # seconds between two notes of how far it has come
@@ -50,114 +46,6 @@ class Hosted(NamedTuple):
 
     fence: int | None = None  # with which it is held: records of an older one are refused
     again: str = ""  # why it is taken up once more
-
-
-class Stopped(BaseException):
-    """A signal asked for the end where nobody takes commands. Not an Exception, so that nothing treats it as one."""
-
-
-class Unawaited(BaseException):
-    """Nobody waits for this job any more: the page was closed or left."""
-
-
-class FolderGone(BaseException):
-    """Somebody removed the folder of this run: there is nobody to work for."""
-
-
-class Attendant:
-    """Hears signals for the run and watches its folder, beside the work."""
-
-    def __init__(self, run: Run) -> None:
-        self.run = run
-        self.listens = False  # training takes commands: a signal becomes one
-        self.chores: list[Callable[[], None]] = []  # done at every look
-        self.no_room = ""  # why training cannot be told to stop, and has no result
-        self._too_late = False
-        self._ending: type[BaseException] = Stopped  # what the main thread is woken with
-        self._asked, self._done = threading.Event(), threading.Event()
-        self._identity = (run.directory / "lock").stat().st_ino
-
-    @contextlib.contextmanager
-    def attending(self) -> Iterator[None]:
-        for number in STOPS:
-            signal.signal(number, self._signalled)
-        signal.signal(signal.SIGUSR1, self._woken)
-        thread = threading.Thread(target=self._attend, name="attendant", daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            self._done.set()
-            thread.join(GRACE)
-
-    def stop(self) -> None:
-        """As a signal would."""
-        if self.listens:
-            self._asked.set()
-        else:
-            self._end_the_work()
-
-    def give_up(self, last_word: Callable[[], None]) -> None:
-        """End work that nobody waits for; its `last_word` is said here if it does not hear of it."""
-        self._ending = Unawaited
-        self._end_the_work(last_word)
-
-    def ignore_signals(self) -> None:
-        """The last word is being written: too late for anything else."""
-        self._too_late = True
-        self._done.set()
-
-    def _signalled(self, number: int, frame: FrameType | None) -> None:
-        if self._too_late:
-            return
-        for other in STOPS:
-            signal.signal(other, signal.SIG_DFL)
-        if not self.listens:
-            raise Stopped
-        self._asked.set()
-
-    def _woken(self, number: int, frame: FrameType | None) -> None:
-        if not self._has_folder():
-            raise FolderGone
-        if not self._too_late:
-            raise self._ending
-
-    def _attend(self) -> None:
-        while not self._done.wait(ATTENTION):
-            if not self._has_folder():
-                self._end_the_work()
-                return
-            for chore in self.chores:
-                chore()
-            if self._asked.is_set():
-                with contextlib.suppress(StateError):  # the store is locked: the next look tries again
-                    self._pass_on()
-                    self._asked.clear()
-
-    def _pass_on(self) -> None:
-        """The stop that a signal asked for, as a command."""
-
-        try:
-            with self.run.open_records() as storage:
-                storage.post("stop", {})
-        except ResourceError as error:  # no room for a command: training will not hear of it
-            self.no_room = error.message
-            self._end_the_work()
-
-    def _end_the_work(self, last_word: Callable[[], None] = lambda: None) -> None:
-        """Raise in the main thread, which cleans up; if it does not come to that, end the process."""
-        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
-        if not self._done.wait(GRACE):
-            last_word()
-            os._exit(1)
-
-    def _has_folder(self) -> bool:
-        try:
-            return (self.run.directory / "lock").stat().st_ino == self._identity
-        except FileNotFoundError:
-            return False
-        except OSError:
-            return True  # a disk that is away for a moment
 
 
 class SearchWatch:
@@ -382,6 +270,7 @@ def _live(run: Run, hosted: Hosted) -> None:
         with (
             RunLog(run.directory) as log,
             attendant.attending(),
+            may_fork(attendant.away),
             spans.tracing("shoal-run", log.warning),
             spans.span(f"run: {run.task}", str(run.job.get("trace") or ""), run=run.id),
         ):

@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import subprocess
 import time
 from pathlib import Path
 from typing import IO
@@ -27,7 +28,7 @@ from shoal.queueing import team
 from shoal.runs import interruptions
 from shoal.runs.folder import Run, read_config, write_state
 from shoal.runs.slots import slots_for, slots_on_a_host, take
-from shoal.runs.spawning import spawn, spawn_fit
+from shoal.runs.spawning import begun, spawn, spawn_fit
 from shoal.runs.tickets import Terms, Ticket, issue, terms_here, ticket_of, tickets, tickets_at_work, withdraw
 from shoal.settings.config import RunConfig
 from shoal.travel.journeys import send_off
@@ -145,13 +146,17 @@ def hurry(run: Run) -> None:
         ticket.write(dataclasses.replace(terms, rest=0.0))
 
 
+_watchers: list[subprocess.Popen[bytes]] = []  # of this process; heard of here, since a run has no thread for that
+
+
 def watch() -> None:
     """Look, and leave a process behind that goes on looking while runs are at work; for runs that are."""
     keep_going()
+    _watchers[:] = (one for one in _watchers if one.poll() is None)
     with contextlib.suppress(OSError, StateError):
         if tickets_at_work() and (lock := lock_file(queue_directory() / WATCH)):
             with lock:
-                spawn(queue_directory(), WATCHER, [lock])
+                _watchers.append(begun(queue_directory(), WATCHER, [lock]))
 
 
 def owns(lock: IO[str], name: str = LOCK) -> bool:

@@ -55,7 +55,20 @@ def spawn(
     Files with locks that are `held` go over to it; their descriptors are its arguments. Signals wait until
     it is ready for them.
     """
-    given, start = [file.fileno() for file in held], start_of(directory)
+    start = start_of(directory)
+    process = begun(directory, module, held, python, environment)
+    # Somebody must hear of its end, or it stays a zombie for as long as the dashboard lives.
+    life = _begin(directory)
+    buried = (directory, start, process, life)
+    threading.Thread(target=_bury, args=buried, name=f"reaper-{directory.name}", daemon=True).start()
+
+
+def begun(
+    directory: Path, module: str, held: Sequence[IO[str]] = (), python: str = sys.executable,
+    environment: Mapping[str, str] | None = None,
+) -> subprocess.Popen[bytes]:  # fmt: skip
+    """As `spawn`, for somebody who hears of its end in a way of their own."""
+    given = [file.fileno() for file in held]
     with (directory / "log.txt").open("ab") as log, _signals_held():
         process = subprocess.Popen(
             [python, "-P", "-m", module, str(directory), *map(str, given)],
@@ -63,10 +76,7 @@ def spawn(
             cwd="/", env={**_without_ours(environment), "SHOAL_HOME": str(home()), **THREAD_LIMITS},
         )  # fmt: skip
     note_process(directory, process.pid)
-    # Somebody must hear of its end, or it stays a zombie for as long as the dashboard lives.
-    life = _begin(directory)
-    buried = (directory, start, process, life)
-    threading.Thread(target=_bury, args=buried, name=f"reaper-{directory.name}", daemon=True).start()
+    return process
 
 
 def _bury(directory: Path, start: Start, process: subprocess.Popen[bytes], life: str) -> None:

@@ -29,7 +29,7 @@ from shoal.settings.config import RunConfig
 from shoal.settings.limits import worker_count
 from shoal.settings.values import moved
 from shoal.settings.when import MODULE, NETWORK
-from shoal.utils import Progress, silent
+from shoal.utils import Progress, forks_within, silent
 
 if TYPE_CHECKING:
     from shoal.coordinator import Coordinator
@@ -48,9 +48,8 @@ def _size(file: str) -> int:
     return sum(Identity.of(path).size for path in parts_of(file))
 
 
-def make_engine(config: RunConfig, forks: bool = False) -> Engine:
-    """The engine that the config asks for; whoever opens it closes it. `forks`: this is a process of ours alone, whose
-    workers may be forks of it."""
+def make_engine(config: RunConfig) -> Engine:
+    """The engine that the config asks for; whoever opens it closes it."""
     preload = ["shoal.passes.blocks" if config.solver == "exact" else "shoal.passes.gradient_loop"]
     if config.model in (MODULE, NETWORK) and config.solver == "gradient":
         need_torch()
@@ -58,13 +57,13 @@ def make_engine(config: RunConfig, forks: bool = False) -> Engine:
     if config.engine == "ray":
         return _cluster_engine(config, preload)
     workers = workers_for(config)
-    return _processes(workers, preload, forks) if workers else InlineEngine()
+    return _processes(workers, preload) if workers else InlineEngine()
 
 
-def _processes(workers: int, preload: Sequence[str] = (), forks: bool = False) -> Engine:
+def _processes(workers: int, preload: Sequence[str] = ()) -> Engine:
     from shoal.engines.processes import ProcessEngine  # here: a small fit needs none
 
-    return ProcessEngine(workers, preload=preload, forks=forks)
+    return ProcessEngine(workers, preload=preload, forks=forks_within())
 
 
 def _cluster_engine(config: RunConfig, preload: list[str]) -> Engine:

@@ -16,6 +16,7 @@ from shoal.engines.forking import can_fork
 ROOT = Path(__file__).resolve().parents[2]
 
 SCRIPT = """
+from contextlib import nullcontext
 import atexit, json, os, signal, socket, sys, threading
 from pathlib import Path
 from shoal.engines.processes import ProcessEngine
@@ -28,7 +29,7 @@ kept.write("once")  # in a buffer that a fork has as well
 print("said once")
 signal.signal(signal.SIGTERM, lambda number, frame: print("not a worker's"))
 atexit.register(lambda: print("ended", os.getpid()))
-with ProcessEngine(2, on_event=events.append, forks=True) as engine:
+with ProcessEngine(2, on_event=events.append, forks=nullcontext) as engine:
     early = dict(engine.pids)
     first = list(engine.sweep([Inherited(*(os.readlink(f'/proc/self/fd/{one.fileno()}') for one in (port, kept))), *(WhoAmI(0.02) for _ in range(6))]))
     forks, commands = dict(engine.pids), [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in engine.pids.values()]

@@ -244,11 +244,12 @@ def test_a_missing_interpreter_is_an_error(monkeypatch: pytest.MonkeyPatch) -> N
 
 SCRIPT = """
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from shoal.engines.processes import ProcessEngine
 from shoal.engines.worker_process import ProcessCrew
 from support.engine_requests import Note, WhoAmI
-with ProcessEngine(2, forks="forks" in sys.argv) as engine:
+with ProcessEngine(2, forks=nullcontext if "forks" in sys.argv else None) as engine:
     for pid in engine.sweep(WhoAmI(0.02) for _ in range(20)):
         pass
     Path(sys.argv[1]).write_text(" ".join(map(str, engine.pids.values())))

@@ -82,7 +82,6 @@ def test_a_job_goes_on_while_somebody_waits_ends_when_nobody_does_and_is_started
     until(lambda: _awaited(job) and time.time() - begun > 2 * PATIENCE)
     assert job.state == "running"
     processes = [psutil.Process(job.pid), *descendants(job)]
-    assert any("worker" in " ".join(process.cmdline()) for process in processes[1:])
 
     assert ended(job) == "interrupted"  # the renewals have stopped
     assert all_gone(processes)

@@ -117,10 +117,10 @@ def workers_of(run: Run) -> list[Worker]:
     pid, found = run.pid, []
     with contextlib.suppress(psutil.Error):
         for child in psutil.Process(pid).children() if pid else ():
-            with contextlib.suppress(psutil.Error):
-                command = child.cmdline()  # empty for one that is dead and not yet buried
-                if command[2:4] == ["-m", "shoal.worker"]:
-                    found.append(Worker(int(command[4]), child))
+            with contextlib.suppress(psutil.Error), child.oneshot():
+                kind, _, rank = child.name().partition(" ")
+                if kind == "shoal-worker" and child.status() != psutil.STATUS_ZOMBIE:  # dead and not yet buried
+                    found.append(Worker(int(rank), child))
     return sorted(found, key=lambda worker: worker.rank)
 
 

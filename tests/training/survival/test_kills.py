@@ -135,6 +135,7 @@ def test_a_stopped_worker_is_found_by_its_lease_and_replaced(yard: Yard, orders:
     run = yard.run(**orders.knobs)
     with orders.held(run, "round-10"):
         victim = joined(run)[0]  # one that has not come yet would not be missed
+        assert str(run.directory) in victim.process.cmdline()  # a fork of the run, whose own thread was away for it
         victim.process.suspend()
     assert ended(run) == "finished", run.error
     (lost,) = (event for event in events(run, "lost") if event.rank == victim.rank)
