@@ -337,6 +337,7 @@ def test_pages_do_not_load_what_works_on_data_by_a_detour() -> None:
     loaded = loaded_by(*(name for name in modules() if name.startswith("dashboard")))
     ours = {name.removeprefix("shoal.") for name in loaded if name.startswith("shoal.")}
     assert not {name for name in ours if name in DETACHED or folder(name) in DETACHED}
+    assert not loaded & {"pandas", "pyarrow"}  # with the first table that a page shows
 
 
 def test_pages_that_only_read_folders_load_no_part_of_a_fit() -> None:

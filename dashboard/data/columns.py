@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import pandas as pd
 import streamlit as st
 
 from shoal.dashboard.data.options import read_otherwise
 from shoal.dashboard.parts import literal, places, wording
 from shoal.dashboard.parts.literal import line, scroll_text
 from shoal.dashboard.tables.sources import Asked
+from shoal.lazy.frames import pd
 from shoal.results.answers.table import ColumnLook, TableLook
 from shoal.settings.levels import levels_by_column
 from shoal.words import number, plural, shortened

@@ -10,7 +10,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import pandas as pd
 import streamlit as st
 
 from shoal.dashboard.data import following
@@ -19,6 +18,7 @@ from shoal.dashboard.parts.literal import line, notice
 from shoal.dashboard.parts.wording import CHOICES, LABELS, default_of, help_for
 from shoal.dashboard.tables import choices
 from shoal.dashboard.tables.sources import Asked, tidy
+from shoal.lazy.frames import pd
 from shoal.results.answers.table import BadRows, TableLook
 from shoal.settings.config import BAD_ROW_CHOICES, PARTS, RunConfig
 from shoal.words import line_told, list_items, list_text, plural

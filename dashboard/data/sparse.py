@@ -5,7 +5,6 @@ There is nothing to choose to predict: that is the label. What such rows have no
 
 from __future__ import annotations
 
-import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
@@ -13,6 +12,7 @@ from shoal.dashboard.parts import places
 from shoal.dashboard.parts.literal import line, scroll_text
 from shoal.dashboard.tables import recent
 from shoal.dashboard.tables.sources import Asked
+from shoal.lazy.frames import pd
 from shoal.results.answers.table import ColumnLook, SparseLook, TableLook
 from shoal.words import plural, short
 

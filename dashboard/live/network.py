@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pandas as pd
 import streamlit as st
 
 from shoal.dashboard.fits import trust
 from shoal.dashboard.parts import results
 from shoal.dashboard.parts.literal import line, section
+from shoal.lazy.frames import pd
 from shoal.results.fit import FitReport
 from shoal.results.network import NetworkReport
 from shoal.runs.folder import Run

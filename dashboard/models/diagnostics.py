@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pandas as pd
 import streamlit as st
 
 from shoal.charts import residuals
@@ -17,6 +16,7 @@ from shoal.dashboard.tables.recent import known_tables
 from shoal.errors import TrainingError
 from shoal.files.parts import size_of, title
 from shoal.fitting.model_file import own_data
+from shoal.lazy.frames import pd
 from shoal.library.saved_models import Version
 from shoal.results.answers.diagnosis import Diagnosis
 from shoal.results.answers.importance import ColumnWorth

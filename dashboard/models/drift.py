@@ -3,12 +3,12 @@ summed up and how it is judged is in `registry.drift`."""
 
 from __future__ import annotations
 
-import pandas as pd
 import streamlit as st
 
 from shoal.dashboard.parts import wording
 from shoal.dashboard.parts.literal import line, notice, section
 from shoal.errors import TrainingError
+from shoal.lazy.frames import pd
 from shoal.library.saved_models import Version
 from shoal.registry.drift import report
 from shoal.results.answers.drift import LARGE, MISSING, NOTABLE, PSI, SHIFT, UNKNOWN_LEVELS, DriftReport

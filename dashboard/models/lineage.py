@@ -6,13 +6,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import streamlit as st
 
 from shoal.dashboard.fits.trust import gradient_trust
 from shoal.dashboard.parts import places, wording
 from shoal.dashboard.parts.literal import line, section
 from shoal.dashboard.tables.sources import Asked, table_of
+from shoal.lazy.frames import pd
 from shoal.library import accounts, archives
 from shoal.library.saved_models import Version
 from shoal.results.fit import FitReport

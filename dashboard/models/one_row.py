@@ -8,7 +8,6 @@ from dataclasses import replace
 from datetime import date, datetime, time, timedelta
 
 import numpy as np
-import pandas as pd
 import streamlit as st
 
 from shoal.dashboard.parts import charts, widget_values
@@ -19,6 +18,7 @@ from shoal.data.notation.grouping import other_mark
 from shoal.data.notation.numbers import Notation, notation_from
 from shoal.data.terms import MISSING_LEVEL
 from shoal.fitting.model_file import SavedModel
+from shoal.lazy.frames import pd
 from shoal.library.saved_models import Version
 from shoal.losses.base import RowLoss
 from shoal.losses.multinomial import Multinomial

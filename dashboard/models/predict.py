@@ -7,7 +7,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import streamlit as st
 
 from shoal.dashboard.models.one_row import LEVEL, one_row
@@ -22,6 +21,7 @@ from shoal.dashboard.tables.upload_box import upload_box
 from shoal.errors import TrainingError
 from shoal.files.table_style import Rewriting
 from shoal.fitting.model_file import SavedModel, load_model
+from shoal.lazy.frames import pd
 from shoal.library.saved_models import Version
 from shoal.results.answers.predictions import FilePredictions, RowsShown
 from shoal.results.outcome import Outcome

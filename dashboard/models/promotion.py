@@ -6,7 +6,6 @@ from __future__ import annotations
 import time
 from typing import Any
 
-import pandas as pd
 import streamlit as st
 
 from shoal.dashboard.parts import wording
@@ -15,6 +14,7 @@ from shoal.dashboard.parts.waiting import watch
 from shoal.dashboard.tables.recent import known_tables
 from shoal.errors import TrainingError
 from shoal.home import jobs_directory, models_directory
+from shoal.lazy.frames import pd
 from shoal.library import alias_history, aliases
 from shoal.library.alias_history import AliasMove
 from shoal.library.saved_models import Model, Version

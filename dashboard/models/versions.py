@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from typing import Any, Literal
 
-import pandas as pd
 import streamlit as st
 
 from shoal.dashboard.models import lineage as lineage_view
 from shoal.dashboard.parts import wording
 from shoal.dashboard.parts.literal import line, notice, section
 from shoal.errors import TrainingError
+from shoal.lazy.frames import pd
 from shoal.library.aliases import known_aliases
 from shoal.library.saved_models import Model, Version
 from shoal.results.card import ModelCard

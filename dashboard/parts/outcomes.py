@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
@@ -16,6 +15,7 @@ from shoal.dashboard.parts.outcome_charts import (
     precision_chart,
     roc_chart,
 )
+from shoal.lazy.frames import pd
 from shoal.results.fit import FitReport
 from shoal.results.network import NetworkReport, Worth
 from shoal.results.outcome import TENTH, Outcome, OutcomeScores, ThresholdCurve

@@ -8,7 +8,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import streamlit as st
 
 from shoal.charts.effects import MOST, Coefficient, describe, effects, not_zero
@@ -18,6 +17,7 @@ from shoal.dashboard.parts.outcomes import network_part, outcome_scores, score_n
 from shoal.errors import Reason, StateError, TrainingError
 from shoal.files.model_names import safe_name
 from shoal.files.parts import title
+from shoal.lazy.frames import pd
 from shoal.library import saved_models
 from shoal.library.time_spent import time_spent
 from shoal.results.fit import FitReport, GradientTraining

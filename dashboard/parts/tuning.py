@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import pandas as pd
-
 from shoal.dashboard.parts.literal import line, section
+from shoal.lazy.frames import pd
 from shoal.results.fit import FitReport
 from shoal.results.tuned import BY_HAND, WAYS, CrossValidated, FormulaIntervals
 from shoal.words import number, plural

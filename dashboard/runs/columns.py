@@ -6,7 +6,6 @@ import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import pandas as pd
 import streamlit as st
 
 from shoal.dashboard.http.access import PEOPLE
@@ -14,6 +13,7 @@ from shoal.dashboard.parts import wording
 from shoal.errors import DamagedFile
 from shoal.files import sealed
 from shoal.home import run_columns_path, runs_directory
+from shoal.lazy.frames import pd
 from shoal.library import archives
 from shoal.library.accounts import Summary
 from shoal.people.belongings import thing_at

@@ -8,7 +8,6 @@ import io
 from collections.abc import Sequence
 from functools import partial
 
-import pandas as pd
 import streamlit as st
 
 from shoal.dashboard.parts import places, wording
@@ -20,6 +19,7 @@ from shoal.dashboard.runs.actions import MOST
 from shoal.dashboard.runs.charts import AXES, CURVES, Series
 from shoal.dashboard.runs.differences import Difference, Side
 from shoal.errors import StateError, TrainingError
+from shoal.lazy.frames import pd
 from shoal.library import accounts, archives
 from shoal.metrics import Round
 from shoal.results.fit import FitReport

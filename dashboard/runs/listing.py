@@ -9,11 +9,10 @@ from dataclasses import field
 from datetime import datetime
 from typing import Any
 
-import pandas as pd
-
 from shoal.dashboard.parts import wording
 from shoal.dashboard.parts.states import ARCHIVED, GROUPS, group_of, state_of
 from shoal.lazy.classes import dataclass
+from shoal.lazy.frames import pd
 from shoal.library.accounts import Summary
 from shoal.words import MODELS, ago, duration, epochs_told, number, shortened, tiny
 

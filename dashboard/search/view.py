@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pandas as pd
 import streamlit as st
 
 from shoal.dashboard.forms import whose
@@ -16,6 +15,7 @@ from shoal.dashboard.tables import at_hand
 from shoal.dashboard.tables.needed import nothing_there
 from shoal.dashboard.tables.sources import Asked, table_of
 from shoal.errors import Reason, StateError, TrainingError
+from shoal.lazy.frames import pd
 from shoal.people.deeds import why_not
 from shoal.people.rights import Verb
 from shoal.runs.documents import BROKEN_OFF

@@ -39,7 +39,7 @@ _box = st.components.v2.component("shoal_upload_box", html=HTML, css=CSS, js=JS)
 def upload_box(label: str, key: str, endings: Sequence[str] = uploads.ENDINGS) -> str | None:
     """Draw the zone. The key of a file (see `uploads.find`) is returned once, in the run after it has arrived."""
     found = _box(
-        key=key, data={"label": label, "endings": list(endings), "most": uploads.largest()}, on_uploaded_change=_noted
+        key=key, data={"label": label, "endings": tuple(endings), "most": uploads.largest()}, on_uploaded_change=_noted
     )
     came = found.uploaded
     return came if isinstance(came, str) and uploads.find(came) else None

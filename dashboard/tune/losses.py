@@ -12,7 +12,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
@@ -24,6 +23,7 @@ from shoal.dashboard.parts.waiting import answered, asleep, watch
 from shoal.dashboard.tables.sources import Asked
 from shoal.dashboard.tune.form import LOSS, StudyChoice
 from shoal.errors import TrainingError
+from shoal.lazy.frames import pd
 from shoal.results.answers.table import TableLook
 from shoal.results.tuned import BEST, BY_HAND, ONE_SE, CrossValidated
 from shoal.runs.launch import Run, launch
