@@ -144,14 +144,17 @@ def put(path: Path, mark: FileMark, pieces: Iterator[bytes]) -> None:
                     file.write(piece)
                     found.update(piece)
                     size += len(piece)
+                    if size > mark.size:  # whatever else comes: it is not what was sent
+                        break
                 if STEP.match(path.name):  # as checkpoints are written where they are made
                     file.flush()
                     os.fsync(file.fileno())
             if (found.hexdigest(), size) != mark:
+                got = "more" if size > mark.size else f"{size:,} with {found.hexdigest()[:16]}"
                 raise StateError(
                     f"'{path.name}' of a run is damaged in the team's database: expected {mark.size:,} bytes with the "
-                    f"checksum {mark.sha256[:16]}, got {size:,} with {found.hexdigest()[:16]}. Launch the run again, "
-                    "or restore the database from a backup."
+                    f"checksum {mark.sha256[:16]}, got {got}. Launch the run again, or restore the database from a "
+                    "backup."
                 )
             put_in_place(aside, path)
         finally:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 from pathlib import Path
 
 import pytest
@@ -9,8 +11,9 @@ import pytest
 from shoal.errors import StateError
 from shoal.queueing.jobs import FINISHED, Job, RunHost
 from shoal.queueing.team import needed_queue
+from shoal.travel import packing
 from shoal.travel.packing import place_of
-from shoal.travel.parcels import PIECE, SMALL, Parcels, parcels
+from shoal.travel.parcels import PIECE, SMALL, FileMark, Parcels, parcels
 from support.team.homes import Homes
 
 HOST = RunHost("one", 4, "a process", home="far")
@@ -116,3 +119,12 @@ def test_a_file_that_changes_while_it_is_sent_is_not_sent(known: Parcels, table:
 def test_a_name_that_leads_out_of_the_folder_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(StateError, match="in its parcel"):
         place_of(tmp_path / "run", name)
+
+
+def test_of_more_than_was_sent_no_disk_becomes_full(tmp_path: Path) -> None:
+    whole = b"x" * 10
+    mark = FileMark(hashlib.sha256(whole).hexdigest(), len(whole))
+    packing.put(tmp_path / "model.json", mark, iter([whole[:4], whole[4:]]))
+    with pytest.raises(StateError, match=r"'log.txt' of a run is damaged .* expected 10 bytes .* got more\."):
+        packing.put(tmp_path / "log.txt", mark, itertools.repeat(whole))
+    assert [path.name for path in tmp_path.iterdir()] == ["model.json"]
