@@ -6,8 +6,9 @@ from typing import Any
 
 from shoal.errors import Remedy, RemedyKind, Standing, TrainingError
 from shoal.settings.config import RunConfig
-from shoal.words import MODELS
+from shoal.words import MODELS, shortened
 
+ROOM = 160  # letters of what a sentence says to fill in; hundreds of columns would be all that is seen
 USUAL_CONFIG = RunConfig()  # made once: a form asks for defaults thousands of times, and making one checks every knob
 ABOUT_MODELS = {
     "linear": "Least squares, no penalty. Gives standard errors and intervals for every coefficient.",
@@ -368,7 +369,8 @@ def remedied(remedy: Remedy) -> str:
     if remedy.kind == RemedyKind.SET and label and not remedy.arguments:
         return f"{remedy.advice}: switch on '{label}'."
     if remedy.kind == RemedyKind.SET and label:
-        return f"{remedy.advice}: set '{label}' to '{choice_for(remedy.name, *remedy.arguments)}'."
+        choice = shortened(choice_for(remedy.name, *remedy.arguments), ROOM)
+        return f"{remedy.advice}: set '{label}' to '{choice}'."
     if remedy.kind == RemedyKind.CHOOSE and label:
         return f"{remedy.advice} under '{label}'."
     if remedy.kind == RemedyKind.RUN and remedy.name in PLACES:
