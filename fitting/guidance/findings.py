@@ -42,15 +42,17 @@ from shoal.results.findings import (
     marks,
 )
 from shoal.settings.when import penalty_knob
-from shoal.words import listed, number
+from shoal.words import listed, number, shortened
 
 LIFTS, OTHERWISE = 5.0, 0.8  # a column that leaves so many times less, where the others explain so much already
 SOLVED = 300  # columns of numbers of which it is worked out what each adds to the others
 ALIKE = 0.9999  # correlation from which two columns say the same
+FEW_GAPS = 0.005  # share of rows without a value up to which they hide no copy
 FEW = 5  # rows for each weight below which there are few
 SUMMED = 8  # columns at most that are tried as a sum
 SKEWED = 3.0  # skewness from which a few rows weigh most; an exponential distribution has 2
 NAMED = 5  # columns in one sentence
+LONG = 40  # letters of a name, where a sentence has many
 
 
 def findings_of(known: Known) -> tuple[Finding, ...]:
@@ -281,7 +283,7 @@ def _few_rows(known: Known) -> Iterator[Finding]:
     rows = int(known.against.n)
     if rows >= FEW * weights:
         return
-    said = f"There are {rows:,} training rows for {weights:,} weights: the model may fit them by chance."
+    said = f"There are {rows:,} rows for {weights:,} weights: the model may fit them by chance."
     yield few_rows(said, penalty_knob(known.config.as_dict()))
 
 
@@ -300,17 +302,31 @@ def _ids(known: Known) -> Iterator[Finding]:
 
 def _duplicates(known: Known) -> Iterator[Finding]:
     names = list(known.numbers)
-    alike = np.abs(_correlations(known)[:-1, :-1]) > ALIKE
+    correlated = np.abs(_correlations(known)[:-1, :-1])
+    if not len(correlated):
+        return
+    gaps = _few_gaps(known)
     gone: dict[str, str] = {}
-    for i, j in np.argwhere(np.triu(alike, 1)).tolist():
+    for i, j in np.argwhere(np.triu(correlated > ALIKE - 2 * (gaps + gaps[:, None]), 1)).tolist():
         if names[i] not in gone:
             gone.setdefault(names[j], names[i])
     if gone:
-        pairs = listed([f"'{copy}' as '{first}'" for copy, first in gone.items()], NAMED)
+        short = [(shortened(copy, LONG), shortened(first, LONG)) for copy, first in gone.items()]
+        pairs = listed([f"'{copy}' as '{first}'" for copy, first in short], NAMED)
+        full = {name for name, share in zip(names, gaps.tolist(), strict=True) if not share}
+        but = "the same but for their units" if full >= {*gone, *gone.values()} else "nearly the same"
         yield _left_out(
-            FindingKind.DUPLICATE, list(gone), f"Columns say the same but for their units: {pairs}.",
+            FindingKind.DUPLICATE, list(gone), f"Columns say {but}: {pairs}.",
             "One of each is enough: leave the others out",
         )  # fmt: skip
+
+
+def _few_gaps(known: Known) -> Array:
+    """The share of gaps of each column of numbers, 0 for many of them. A gap that a copy does not have is filled, and
+    lowers the correlation of both by half of its share, for values far out four times that; many could hide more."""
+    missing = {column.name: column.missing for column in known.columns}
+    share = np.array([missing.get(name, 0) for name in known.numbers]) / max(known.dataset.rows_of_table, 1)
+    return np.where(share <= FEW_GAPS, share, 0.0)
 
 
 def _dates(known: Known) -> Iterator[Finding]:

@@ -161,10 +161,24 @@ def test_few_rows_for_the_weights_are_said_with_what_the_model_can_do(tmp_path: 
     (linear,) = trained(tmp_path, data)
     (ridge,) = trained(tmp_path, data, model="ridge", alpha=1.0)
     assert linear.kind == ridge.kind == FindingKind.FEW_ROWS
-    assert "40 training rows for 11 weights" in linear.said
+    assert "There are 40 rows for 11 weights" in linear.said
     assert str(linear.remedy) == "Let a penalty help with --model ridge."
     assert not ridge.knob
     assert trained(tmp_path, data[["a", "b", "y"]]) == []
+
+
+def test_copies_with_a_few_gaps_each_are_told_and_columns_that_differ_are_not(tmp_path: Path) -> None:
+    rows = np.arange(ROWS)
+    data = table(
+        copy=lambda t: np.where(rows == 7, np.nan, 1000 * t["a"]),
+        near=lambda t: np.where(rows == 9, np.nan, t["b"] + 0.3 * noise[5]),
+    )
+    assert data["a"].corr(data["copy"]) == pytest.approx(1)  # of the rows that have both
+    assert data["b"].corr(data["near"]) < 0.98
+    (found,) = inspected(tmp_path, data)
+    assert (found.kind, found.leaves_out) == (FindingKind.DUPLICATE, ("copy",))
+    assert "say nearly the same: 'copy' as 'a'." in found.said
+    assert trained(tmp_path, data) == [found]
 
 
 def test_left_out_columns_are_not_told_of(tmp_path: Path) -> None:
