@@ -26,7 +26,7 @@ LATEST = "last"  # the name of the newest run or search, wherever one is asked f
 REMOVED = "removed-"  # what the names of things on their way out begin with
 UNFINISHED = "unfinished-"  # of folders of the cache that are being made
 SHARDS = "shards-"  # of folders of the cache that hold shards
-DATA_FORMAT = 15  # of data sets in the cache: one of another format is never found again
+DATA_FORMAT = 16  # of data sets in the cache: one of another format is never found again
 _own: set[str] = set()  # home folders that were found to be this user's
 MANIFEST = "manifest.json"  # in a folder of the cache once it is whole; its readers have a share of the lock on it
 

@@ -17,6 +17,7 @@ MODELS = {"linear": "Linear", "ridge": "Ridge", "lasso": "Lasso", "elasticnet": 
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 _NO_LEVEL = re.compile("=__missing__(?=:|$)")  # the level of no value, in the name of a column of the design
 LINE_BREAKS = re.compile(r"\s*[\r\n]\s*")
+UNSEEN = dict.fromkeys(map(ord, "\ufeff\u200b\u200e\u200f\u202a\u202c\u2060\u00ad"))  # in a text, and never drawn
 # An item in quotes; one that begins with a part in quotes, as the pair "a, b":c does; any other.
 _ITEM = re.compile(r'(?:\s*"(?P<inside>(?:[^"]|"")*)"\s*|(?P<plain>\s*"(?:[^"]|"")*"[^,]*|[^,]*))(?=,|\Z)')
 
@@ -210,7 +211,9 @@ def limits_told(name: str, limits: Iterable[Sequence[Any]]) -> str:
 
 
 def tidy_name(name: str) -> str:
-    """A column's name in one line, without blanks around it: forms and spreadsheets break long ones."""
+    """A column's name in one line, without blanks around it and what nobody sees: forms and spreadsheets break long
+    names, and copying from pages brings byte-order marks, blanks of no width and hyphens that are not drawn."""
+    name = name.translate(UNSEEN) if not name.isascii() else name
     return LINE_BREAKS.sub(" ", name.strip())
 
 

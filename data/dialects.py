@@ -32,7 +32,7 @@ SAMPLE_MOST = 1 << 20  # cells: what has more before its fifth row is no table t
 
 NUMBER = pattern(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?")
 HASHED = pattern(r"#\s*[^\W\d]")  # a name behind the mark of a comment
-GROUPED = pattern(r"[+-]?\d{1,3}([., '])\d{3}(\1\d{3})*([.,]\d+)?")
+GROUPED = pattern(r"[+-]?[1-9]\d{0,2}([., '\u00a0\u202f\u2009\u2019])\d{3}(\1\d{3})*([.,]\d+)?")
 
 
 @dataclass(frozen=True)

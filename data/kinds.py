@@ -168,8 +168,7 @@ def guess_kind(
 ) -> Guess:
     """The kind that (nearly) all cells of a sample have; a column without cells is one of numbers.
 
-    `sure`: how numbers are written was given, and a decimal mark groups no digits whatever they look like.
-    `order`: of dates, if one was.
+    `sure`: how numbers are written was given, and a decimal mark groups no digits; `order`: of dates, if one was.
     `known`: how the column's numbers were written in training, which holds for all cells that can be read so.
     """
     present = [cell for cell in cells if cell not in dialect.missing]
@@ -216,7 +215,7 @@ def number_of(text: str, dialect: Dialect) -> float | None:
     text = text.strip()
     if dialect.thousands:
         mark = re.escape(dialect.thousands)
-        if re.match(rf"[+-]?\d{{1,3}}({mark}\d{{3}})+(?!\d|{mark})", text):
+        if re.match(rf"[+-]?[1-9]\d{{0,2}}({mark}\d{{3}})+(?!\d|{mark})", text):
             text = text.replace(dialect.thousands, "")
     if dialect.decimal != ".":
         if "." in text:
@@ -231,13 +230,15 @@ def number_of(text: str, dialect: Dialect) -> float | None:
 # ------------------------------------------------------------------ dates
 
 FIRST = re.compile(r"0?1\D")
+EXAMPLES = {len(text): text for text in ("20211231", "202112311435", "20211231143510")}  # of digits alone
 LONGEST = 1000  # characters of a cell within which a date has a digit
 
 
 def _dates(cells: Sequence[str], order: int | None) -> Guess | None:
-    """How (nearly) all cells are dates, if they are."""
+    """How (nearly) all cells are dates, if they are, but for those that mean no day."""
     if not any(letter.isdigit() for letter in "".join(cells[:1])[:LONGEST]):
         return None
+    cells = [cell for cell in cells if not dates.means_no_day(cell)]
     guess = _dates_of_one_style(cells, order)
     if guess is None or any(date_of(cell, guess.style) is None for cell in cells):
         return _dates_among_others(cells, order) or guess
@@ -301,19 +302,19 @@ def _all_within(cells: Sequence[str], style: int, first: float, last: float) -> 
 
 
 def _compact_dates(name: str, cells: Sequence[str], order: int | None) -> Guess | None:
-    """Eight digits that are dates, year first, but for those that mean no day (00000000) or the end of days (99991231).
+    """Eight digits that are dates, year first, or more with a time, but for those that mean no day (00000000).
 
-    A number is one by chance in one of thirty cases: three different ones are enough, or that somebody said the order,
-    or that the column is called a date.
+    A number is one by chance in one of thirty cases: three different are enough, or a given order, or a name of dates.
     """
-    if not cells or not all(len(cell) == 8 and cell.isascii() and cell.isdecimal() for cell in cells):
+    size = len(cells[0]) if cells else 0
+    if size not in EXAMPLES or not all(len(cell) == size and cell.isascii() and cell.isdecimal() for cell in cells):
         return None
     days = [cell for cell in cells if not dates.means_no_day(cell)]
     if not all("1850" <= cell[:4] <= "2150" and date_of(cell, DateStyle.COMPACT) is not None for cell in days):
         return None
     if len(set(days)) < 3 and not (days and (order == LONG[0] or dates.is_called_one(name))):
         return None
-    return Guess(FieldKind.DATE, DateStyle.COMPACT, written="20211231")
+    return Guess(FieldKind.DATE, DateStyle.COMPACT, written=EXAMPLES[size])
 
 
 def _with_few_years(cells: Sequence[str], styles: Sequence[int]) -> list[int]:
@@ -374,10 +375,10 @@ def date_notes(names: Sequence[str], guesses: Sequence[Guess], orders: Mapping[s
         dates.not_so(name, orders[name], guess.written) for name, guess in dated.items()
         if name in orders and order_of(guess.style) != orders[name] and not guess.style & DateStyle.NAMED
     ]  # fmt: skip
-    compact = [name for name, guess in dated.items() if guess.style & DateStyle.COMPACT and name not in orders]
+    compact = {n: g.written for n, g in dated.items() if g.style & DateStyle.COMPACT and n not in orders}
     mixed = [dates.mixed_note(name, guess.written, guess.among) for name, guess in dated.items() if guess.among]
     thai = [dates.buddhist_note(name, g.written) for name, g in dated.items() if g.style & DateStyle.BUDDHIST]
-    return [*dates.written_notes(short), *thai, *map(dates.compact_note, compact), *mixed, *other]
+    return [*dates.written_notes(short), *thai, *(dates.compact_note(*one) for one in compact.items()), *mixed, *other]
 
 
 def encoded_marks(notation: Notation, encoding: str) -> Iterator[tuple[bytes, MarkRole]]:

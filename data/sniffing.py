@@ -36,6 +36,7 @@ from shoal.settings.limits import ROW_BYTES
 T = TypeVar("T")
 
 OF_COLUMNS = ("dates", "limits", "one_spelling")  # knobs of columns, which do not change how the text is split
+MOST_TITLES = 8  # lines above a table that have a name and a value each
 TOO_LONG = f"Expected rows of text, got lines longer than {ROW_BYTES >> 20} MB. Check the delimiter and line ends."
 SEPARATOR_LINE = pattern(rb'"?sep=([^\r\n"])"?(?:\r\n|\r|\n)', re.IGNORECASE)  # for spreadsheets
 DELIMITERS = (",", ";", "\t", "|")
@@ -212,7 +213,8 @@ def _tidiness(table: Sequence[Sequence[str]], delimiter: str) -> float:
         named = len(table[0]) == width - 1 and in_quotes  # as R writes names of rows: the header has none for them
         tidy = len(regular) + named == len(table) > (2 if in_quotes else 4)
         return 0.06 if tidy and (width > 2 or in_quotes) else 0.0
-    return (len(regular) / len(table)) ** 2 * (0.2 + 0.8 * typed) * (1 - 0.5 / width)
+    headed = delimiter != " " or len(table[0]) in (width, width - 1)  # 3 Maj 2021,5 below day,sold has other fields
+    return (len(regular) / len(table)) ** 2 * (0.2 + 0.8 * typed) * (1 - 0.5 / width) * (1.0 if headed else 0.8)
 
 
 def _some(row: Sequence[T]) -> Sequence[T]:
@@ -255,7 +257,7 @@ def _with_number_marks(table: Sequence[Sequence[str]], dialect: Dialect, given: 
     if thousands == decimal and "decimal" not in given:
         decimal = other_mark(thousands)
     if thousands is None:
-        found = Counter(m[1] for c in grouped if (m := GROUPED.fullmatch(c)) and m[1] != decimal)
+        found = Counter(m[1] for c in grouped if (m := GROUPED.fullmatch(c)) and m[1] != decimal and m[1].isascii())
         found.pop(dialect.delimiter if dialect.delimiter != "," else "", None)
         thousands = found.most_common(1)[0][0] if found else ""
     return replace(dialect, decimal=decimal, thousands=thousands)
@@ -295,9 +297,13 @@ def _preamble(text: bytes, dialect: Dialect, at_end: bool) -> int:
 
 
 def _gap_below(text: bytes, table: Sequence[Sequence[tuple[str, int]]], place: int, dialect: Dialect) -> bool:
-    """Whether an empty line stands between a row and the next one, as below titles and never within names."""
+    """Whether an empty line stands between a row and the next one, as below titles and never within names; a row of
+    delimiters alone is one, and may be some titles further down."""
     if place + 1 >= len(table):
         return False
+    below = itertools.takewhile(lambda row: 2 * sum(bool(text) for text, _ in row) < len(row), table[place + 1 :])
+    if any(not any(text for text, _ in row) for row in itertools.islice(below, MOST_TITLES)):
+        return True
     between = text[table[place][-1][1] : table[place + 1][0][1]]
     return between.count(dialect.newline.encode()) > 1
 

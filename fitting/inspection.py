@@ -19,7 +19,7 @@ from shoal.data.notation.dates import has_times
 from shoal.data.notation.limits import TOLD as LIMITS
 from shoal.data.notation.limits import told_as
 from shoal.data.notation.numbers import notation_of
-from shoal.data.notation.words import MOST, is_word
+from shoal.data.notation.words import MOST, VALUES, is_word
 from shoal.data.splits import Bits, Split, mixed
 from shoal.files.parts import absolute, parts_of
 from shoal.fitting.guidance.findings import findings_of
@@ -310,7 +310,7 @@ def _words(column: Column, counts: Integers) -> list[tuple[str, int]]:
         else:
             rest[level] = count
     few = 0 < len(words) <= MOST and len(rest) >= 3 and not column.more_levels
-    most = sum(rest.values()) >= sum(words.values())
+    most = sum(rest.values()) >= sum(words.values()) or (len(words) <= 2 and len(rest) >= VALUES)
     return list(words.items()) if few and most and notation_of(list(rest)) else []
 
 

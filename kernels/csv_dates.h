@@ -32,11 +32,12 @@ static void skip_any_blanks(const uint8_t **p, const uint8_t *end) {
 static int64_t hour_of_day(const uint8_t **p, const uint8_t *end, int64_t hour) {
     const uint8_t *q = *p;
     skip_any_blanks(&q, end);
-    int half = q < end ? *q | 32 : 0;
+    int arab = q == end || *q < 128 ? 0 : skip_text(&q, end, "\xd8\xb5") ? 'a' : skip_text(&q, end, "\xd9\x85") ? 'p' : 0;
+    int half = arab ? arab : q < end ? *q | 32 : 0;
     if (half != 'a' && half != 'p') return hour;
-    q++;
-    if (q < end && *q == '.') q++;
-    if (q < end) {
+    q += !arab;
+    if (q < end && *q == '.') q++, skip_any_blanks(&q, end); /* a. m., as in Spanish */
+    if (q < end && !arab) {
         if ((*q++ | 32) != 'm') return -1;
         if (q < end && *q == '.') q++;
     }
@@ -144,9 +145,9 @@ static int read_numbered_day(const uint8_t **p, const uint8_t *end, int style, i
     int64_t part[3], digits[3];
     uint8_t mark = 0;
     if (style & COMPACT) { /* 20211231 */
-        if (read_digits(p, 8, 8, &part[0]) == 0 || digit(**p) < 10) return 0;
+        if (read_digits(p, 8, 8, &part[0]) == 0) return 0;
         *year = part[0] / 10000, *month = part[0] / 100 % 100, *day = part[0] % 100;
-        return *year >= 1000 && *year < 3000; /* 99991231 is no day that anybody means */
+        return *year >= 1000;
     }
     for (int i = 0; i < 3; i++) {
         int is_year = i == place[0], least = !is_year ? 1 : style & SHORT_YEARS ? 2 : 4;
@@ -233,6 +234,15 @@ static void skip_of_year(const uint8_t **p, const uint8_t *end) {
     if (at == end || *at == ' ' || *at == ',') *p = at;
 }
 
+/* 1435 or 143510 right behind a day of eight digits. */
+static int read_packed_clock(const uint8_t **p, const uint8_t *end, double *seconds) {
+    int64_t hour, minute, second = 0;
+    if ((end - *p != 4 && end - *p != 6) || !read_digits(p, 2, 2, &hour) || !read_digits(p, 2, 2, &minute)) return 0;
+    if (*p < end && !read_digits(p, 2, 2, &second)) return 0;
+    *seconds += 3600.0 * hour + 60.0 * minute + second;
+    return hour < 24 && minute < 60 && second < 61;
+}
+
 /* A date of one style, or a date and a time, as days since 1970 (UTC). */
 static int read_styled_date(const Months *months, const uint8_t *p, const uint8_t *end, int style, double *out) {
     static const int8_t month_days[] = {31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
@@ -241,8 +251,10 @@ static int read_styled_date(const Months *months, const uint8_t *p, const uint8_
                         : read_numbered_day(&p, end, style, &year, &month, &day)))
         return 0;
     if (month < 1 || month > 12 || day < 1 || day > month_days[month - 1]) return 0;
+    if (year >= 3000) return 0; /* 31.12.9999 is no day that anybody means */
     if (month == 2 && day == 29 && (year % 4 || (year % 100 == 0 && year % 400))) return 0;
     double seconds = 86400.0 * days_since_1970(year, month, day);
+    if (style & COMPACT && p < end && digit(*p) < 10 && !read_packed_clock(&p, end, &seconds)) return 0;
     skip_of_year(&p, end);
     if (p < end && (*p == 'T' || *p == ' ' || *p == ',' || (style & NAMED && *p == ':'))) {
         p++;

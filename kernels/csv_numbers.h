@@ -73,7 +73,7 @@ static inline const uint8_t *read_number(const uint8_t *p, uint8_t decimal, uint
     while (digit(*p) < 10) mantissa = 10 * mantissa + digit(*p++);
     int64_t digits = p - first;
     *zero_led = digits > 1 && *first == '0';
-    if (thousands && *p == thousands && digits >= 1 && digits <= 3 && !*zero_led) {
+    if (thousands && *p == thousands && digits >= 1 && digits <= 3 && *first != '0') { /* 0,125 is no 125 */
         while (*p == thousands && digit(p[1]) < 10 && digit(p[2]) < 10 && digit(p[3]) < 10 && digit(p[4]) >= 10) {
             mantissa = 1000 * mantissa + 100 * digit(p[1]) + 10 * digit(p[2]) + digit(p[3]);
             p += 4;

@@ -24,7 +24,7 @@ ROUNDING = 1e-12  # of sums of weights
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
 NO_TEST_ROWS = (
     "No rows were kept for testing, so nothing says how far off predictions are. Train the model again with some "
-    "rows kept for testing."
+    "rows kept for testing (test_every: 5)."
 )
 NO_ROWS_SEEN = (
     "This model was refitted from sums, without a look at the rows. Fit it anew to have prediction intervals."

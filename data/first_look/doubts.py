@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from shoal.data.dialects import Dialect
+from shoal.data.first_look.doubtful_numbers import doubt_about_number
 from shoal.data.first_look.mixtures import mixture_note, numeric_note
 from shoal.data.first_look.nearly import nearly
 from shoal.data.kinds import Guess, number_of
@@ -29,6 +30,8 @@ def doubts_about(
         present = [cell for cell in cells if cell not in dialect.missing]
         if guess.kind == FieldKind.TIME:
             yield f"Column '{name}' holds times of day, read as hours after midnight: {guess.written} is 14.58."
+        if guess.kind != FieldKind.LEVEL and present and (doubt := doubt_about_number(name, guess, present)):
+            yield doubt
         if guess.kind == FieldKind.NUMBER and _may_be_times(present):
             yield (
                 f"Column '{name}' may hold times of day with a point for a colon, such as {present[0]}; they are read "

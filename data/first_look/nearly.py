@@ -26,11 +26,23 @@ _MARKED = re.compile(
     rf"(?:[<>≤≥~≈±]=? ?|ca\.? ?|c\. ?)?{_NUMBER}(?: ?[*†‡§¹²³⁴]+| ?\[\w{{1,3}}\]| ?\(\w{{1,3}}\)| ?[a-z]{{1,2}})?"
 )
 _DATED = re.compile(
-    r"\d{4}([-/.])\d{1,2}\1\d{1,2}\D|\d{1,2}([-/.])\d{1,2}\2\d{4}\D|\d{4} ?[年년] ?\d{1,2} ?[月월]"
+    r"\d{4}([-/.])\d{1,2}\1\d{1,2}\D|\d{1,2}([-/.]) ?\d{1,2}\2 ?\d{4}\D|\d{4} ?[年년] ?\d{1,2} ?[月월]"
+    r"|1\d{2}([-/.])\d{1,2}\3\d{1,2}$"
     r"|(明治|大正|昭和|平成|令和|民國|民国) ?(\d{1,3}|元) ?年|[MTSHR]\d{1,2}\.\d{1,2}\.\d{1,2}$"
 )
 _AMOUNT = re.compile(r"[^\d.,]{0,12}\d[\d.,'\s]*[.,]\d+[^\d.,]{1,12}|[^\d.,]{1,12}\d[\d.,'\s]*[.,]\d+[^\d.,]{0,12}")
-_FRACTION = re.compile(r"\d{1,5}(?:[.,]\d+)? ?/ ?\d{1,5}(?:[.,]\d+)?")
+_FRACTION = re.compile(r"(?:\d{1,5} )?\d{1,5}(?:[.,]\d+)? ?/ ?\d{1,5}(?:[.,]\d+)?|\d{0,5} ?[¼-¾⅐-⅞]")
+_POWER = re.compile(rf"{_NUMBER} ?[x×·*∙] ?10(?:(?:\^|\*\*)?[+-]?\d{{1,3}}|\^?[⁺⁻]?[⁰¹²³⁴-⁹]{{1,3}})")
+_TOLERANCE = re.compile(rf"(?:{_NUMBER} ?)?(?:±|\+/-|\+-) ?{_NUMBER}(?: ?[^\d\s]{{1,5}})?")
+_GUARDED = re.compile(rf"'{_NUMBER}")
+_FEET = re.compile(r"\d{1,3} ?(?:['′’]|ft\.?) ?\d{1,2}(?:[.,]\d+)? ?(?:[\"″”]|''|in\.?)?")
+_CLOCK = re.compile(
+    r"([01]?\d|2[0-3])\.[0-5]\d\.[0-5]\d|([01]?\d|2[0-4]):[0-5]\d(:[0-5]\d)? ?[^\d\s]{1,7}( ?[^\d\s]{1,4})?"
+)
+_FOREIGN = re.compile(
+    r"([^\d\W]{1,7} )?\d{1,2}[. \u00a0-]{1,2}[^\d\s,;/]{2,16}( \d{1,2},?)?"
+    r"([. \u00a0-]{1,2}[^\d\s]{2,5})?[. \u00a0-]{1,2}(1[89]|2[0-6])\d\d"
+)
 _RANGE = re.compile(r"(?!0\d)\d{1,5}(?:[.,]\d+)? ?(?:-|–|\.\.|to|bis|à|a) ?(?!0\d)\d{1,5}(?:[.,]\d+)?")
 _LASTED = re.compile(
     r"\d{1,4}:[0-5]\d(:[0-5]\d)?([.,]\d+)?"
@@ -38,7 +50,7 @@ _LASTED = re.compile(
     r"|P(\d+D)?T(\d+H)?(\d+M)?(\d+(\.\d+)?S)?"
 )
 _PERIOD = re.compile(
-    r"\d{4}[-/.](0[1-9]|1[0-2])|\d{4}M(0[1-9]|1[0-2])|(0?[1-9]|1[0-2])[/.]\d{4}"
+    r"\d{4}-?W\d{2}-?[1-7]|\d{4}[-/.](0[1-9]|1[0-2])|\d{4}M(0[1-9]|1[0-2])|(0?[1-9]|1[0-2])[/.]\d{4}"
     r"|\d{4}[- ]?[QTK][1-4]|[QTK][1-4][- /.]?(\d{4}|\d{2})|\d{4}[- ]?(W|KW|S)(0?[1-9]|[1-4]\d|5[0-3])"
     r"|KW ?\d{1,2}[ /.-]\d{2,4}"
 )
@@ -82,11 +94,19 @@ _WAYS = (
     _Way(
         _FRACTION.fullmatch, CLASSES, "are two numbers each. Write what they come to, or both in columns of their own."
     ),
+    _Way(_POWER.fullmatch, CLASSES, "are numbers times a power of ten. Write them like 7.46E4 to have numbers."),
+    _Way(
+        _TOLERANCE.fullmatch, CLASSES, "have a tolerance. Write that without ± in a column of its own to have numbers."
+    ),
+    _Way(_GUARDED.fullmatch, CLASSES, "are numbers behind an apostrophe. Write them without it to have numbers."),
+    _Way(_FEET.fullmatch, SEVERAL, "are feet and inches. Write them in one unit to have numbers."),
+    _Way(_CLOCK.fullmatch, SEVERAL, "look like times of day. Write them like 14:35:00 to have times."),
     _Way(_RANGE.fullmatch, SEVERAL, "are ranges. Write their ends in columns of their own to have numbers."),
     _Way(_LASTED.fullmatch, SEVERAL, "are lengths of time. Write them in one unit, such as minutes, to have numbers."),
     _Way(_DEGREES.fullmatch, SEVERAL, "are degrees with minutes. Write them as decimal numbers to have such."),
     _Way(_HEXADECIMAL.fullmatch, SEVERAL, "are hexadecimal. Write them with digits alone to have numbers."),
     _Way(_DATED.match, DIFFERENT, "begin as dates do. Write them like 2021-12-31 14:35 to have dates."),
+    _Way(_FOREIGN.fullmatch, SEVERAL, "look like dates. Write them like 2021-12-31 to have dates."),
     _Way(_has_day, SEVERAL, "look like dates. Write them like 2021-12-31 14:35 to have dates."),
     _Way(_AMOUNT.fullmatch, DIFFERENT, "are numbers with words beside them. Write the numbers alone to have them."),
 )

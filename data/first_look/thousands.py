@@ -38,11 +38,15 @@ def like_the_others(
 
     A column with 1.5 or 0.125 tells that points are decimal marks in all of them, one with 0,74 kg that commas are; one
     of thousands, or decimals of the other mark, that they group digits. Where nothing tells, points are decimal ones.
+    Where both are there and leave it open, semicolons between fields speak for commas: who has points needs none.
     Whole numbers with a unit are taken to be written so too: 950 m² may be followed by 1.050 m².
     """
     marked = list(_marked(guesses, rows, dialect))
     decimals = {m.mark for m in marked if m.is_decimal and m.told is Grouping.NO}
     thousands = {m.mark for m in marked if m.told is Grouping.YES}
+    open_marks = {m.mark for m in marked if m.told is Grouping.OPEN}
+    by_delimiter = dialect.delimiter == ";" and not decimals and not thousands and open_marks == {".", ","}
+    decimals |= {","} if by_delimiter else set()
     found, undecided, assumed = list(guesses), list[_Marked](), list[_Marked]()
     for m in marked:
         settled = m.mark in decimals or other_mark(m.mark) in decimals
@@ -59,6 +63,8 @@ def like_the_others(
             assumed += [] if settled else [replace(m, notation=notation)]
         elif not settled and m.mark != dialect.delimiter:
             undecided.append(m)
+    if by_delimiter:
+        undecided = [replace(m, notation=found[m.column].notation or m.notation) for m in marked]
     if len(decimals) == 1:
         _as_written_elsewhere(found, {m.column for m in marked}, decimals.pop())
     return found, [*_open_notes(names, undecided), *_assumed_notes(names, assumed)]

@@ -10,9 +10,12 @@ from shoal.data.dialects import split_with_places
 from shoal.data.files import Source
 from shoal.data.formats.headers import is_total, names_totals, notes_note, says_total, total_note
 from shoal.files.remote import opened
+from shoal.lazy.patterns import pattern
 
 TAIL_BYTES = 1 << 16
 SENTENCE = 15  # letters from which a text of several words is a note
+# Of languages that put no blanks between words.
+_EASTERN_NOTE = pattern(r"[（(［\[]?(注|※|出典|資料|备注|数据来源|来源|資料來源)")
 END_BYTES = 1 << 13  # in which the last row is looked for words of totals
 
 
@@ -112,7 +115,7 @@ def _are_apart(text: bytes, rows: Sequence[Sequence[tuple[str, int]]], place: in
 
 
 def _is_sentence(text: str) -> bool:
-    return len(text) >= SENTENCE and " " in text
+    return (len(text) >= SENTENCE and " " in text) or _EASTERN_NOTE.match(text) is not None
 
 
 def _is_footnote(row: Sequence[str]) -> bool:
@@ -129,7 +132,8 @@ def _are_notes(below: Sequence[str], above: Sequence[Sequence[str]]) -> bool:
 
 def _adds_up(source: Source, cells: Sequence[Sequence[str]]) -> bool:
     """Whether the last row has no name where all others do, and a number that is the sum of all those above it."""
-    if cells[-1][0] or not all(row[0] for row in cells[:-1]):
+    place = next((j for j in range(len(cells[0])) if any(row[j : j + 1] != [""] for row in cells)), 0)
+    if any(cells[-1][: place + 1]) or not all(row[place : place + 1] not in ([], [""]) for row in cells[:-1]):
         return False
     if len(cells[-1]) < len(source.layout.names):
         return False

@@ -25,6 +25,10 @@ MAGIC = {
     b"%PDF": "a PDF document",
 }
 PACKED = ("gzip", "zip", "bzip2", "xz", "zstd")
+TABLES, NO_TABLES = (
+    (".csv", ".tsv"),
+    {"", ".txt", ".md", ".pdf", ".html", ".json", ".xml", ".png", ".jpg", ".rtf", ".doc"},
+)
 FAULTS = (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, NotImplementedError, RuntimeError)
 
 
@@ -53,6 +57,10 @@ def _from_zip(raw: IO[bytes], name: str) -> IO[bytes]:
     if "[Content_Types].xml" in names:
         raise DataError("Expected a CSV, Excel or Parquet file, got another document of Office. Save its table as CSV.")
     tables = [inner for inner in names if not inner.startswith("__MACOSX/") and not Path(inner).name.startswith(".")]
+    named = [inner for inner in tables if Path(inner).suffix.lower() in TABLES]
+    others = {Path(inner).suffix.lower() for inner in tables if inner not in named}
+    if len(named) == 1 and others <= NO_TABLES:
+        tables = named  # what else is there says what the table is
     if len(tables) != 1:
         found = f"{len(tables)}: {listed(tables, 5)}" if tables else "none"
         raise DataError(f"Expected one file in the zip archive '{name}', got {found}. Unpack it and choose one.")

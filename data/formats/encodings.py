@@ -33,6 +33,10 @@ WEAK = 40  # letters beyond ASCII below which a guess is one between alphabets t
 OTHERS = ("cp1252", "cp1250", "cp1254", "cp1257")  # that may be meant where little can be told
 LETTERS = re.compile(rb"(?<=[A-Za-z])[\x80-\xff]|[\x80-\xff](?=[a-z])")
 ICELANDIC, TURKISH = frozenset(b"\xe1\xe9\xed\xf3\xe6\xc1\xcd\xd3"), frozenset(b"\xf0\xfd\xfe\xd0\xdd\xde")
+HEBREW, FINALS = re.compile(rb"[\xe0-\xfa]+"), frozenset(b"\xea\xed\xef\xf3\xf5")  # FINALS: at the end of words
+HEBREW_LEAST = 12  # letters, of which a third would be finals in no other place by chance in one of a hundred cases
+SYLLABLE, KOREAN_LEAST = re.compile(rb"[\x80-\xff]{2}", re.DOTALL), 12  # different ones
+CENTRAL_MONEY = re.compile(rb"\d[\xa0 ,-]*(K\xe8|z\xb3)(?![A-Za-z\x80-\xff])")  # Kč and zł behind a number
 DOUBLE = "őű"  # of Hungarian alone; in Western European õ and û
 DIGRAPHS = re.compile(
     "gy|sz|cs|zs|ny|ly"
@@ -57,6 +61,10 @@ def guess_encoding(sample: bytes) -> str:
         return central
     if sum(byte >= 0x80 for byte in strange) < FEWEST:
         return _western(sample)
+    if _is_hebrew(strange):
+        return "cp1255"
+    if _is_korean(strange):
+        return "cp949"
     from charset_normalizer import from_bytes  # where it is needed: most files are UTF-8
 
     candidates = LATIN if _stand_alone(strange) else CANDIDATES
@@ -135,10 +143,28 @@ def _central(strange: bytes) -> str:
         return ""
     found = frozenset(byte for byte in strange if byte >= 0x80)
     czech = found & frozenset(b"\xf8\xd8") and found & frozenset(b"\xe8\xc8\xec") and not found & frozenset(b"\xe5\xe6")
+    money = CENTRAL_MONEY.search(strange)
     hooked = found & frozenset(b"\x9a\x9e\x8a\x8e") and found & frozenset(b"\xe8\xc8\xec\xf8\xd8")
-    if not czech and not hooked:
+    if not czech and not hooked and not money:
         return ""
     return "iso8859-2" if min(found) >= 0xA0 and found & frozenset(b"\xb9\xbe\xa9\xae") else "cp1250"
+
+
+def _is_hebrew(strange: bytes) -> bool:
+    """Whether words are of Hebrew letters alone, with those for the end of a word nowhere else: in the same places
+    Russian has its commonest letters, and Greek has capitals and accents outside."""
+    words = HEBREW.findall(strange)
+    letters = sum(map(len, words))
+    if letters < HEBREW_LEAST or 2 * len(words) > letters or letters < ALONE * sum(byte >= 0xC0 for byte in strange):
+        return False
+    return not any(byte in FINALS for word in words for byte in word[:-1])
+
+
+def _is_korean(strange: bytes) -> bool:
+    """Whether all signs of two bytes are among the usual syllables of Korean: of Chinese ones two in five are not."""
+    pairs = {found[0] for run in RUNS.findall(strange) for found in SYLLABLE.finditer(run)}
+    whole = all(len(run) % 2 == 0 for run in RUNS.findall(strange))
+    return whole and len(pairs) >= KOREAN_LEAST and all(0xB0 <= pair[0] <= 0xC8 for pair in pairs)
 
 
 def _is_hungarian(text: str) -> bool:

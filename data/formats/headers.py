@@ -5,6 +5,7 @@ Cells come in as texts; where rows are in a file, and how they are split, is kno
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -12,14 +13,15 @@ from collections.abc import Callable, Iterator, Sequence
 IsValue = Callable[[str], bool]  # whether a cell is a number, a date or a time
 
 _TOTALS = """
-total totals sum summe gesamt gesamtsumme insgesamt zwischensumme totale somme suma razem celkem összesen итого всего
-toplam totaal totalt yhteensä σύνολο 合計 合计 总计 總計 합계"""
+total totals subtotal subtotals sum summe gesamt gesamtsumme insgesamt zwischensumme totale somme suma razem celkem
+spolu ukupno skupaj kokku kopā összesen итого всего разом усього общо toplam totaal totalt yhteensä σύνολο jumlah tổng
+المجموع الإجمالي 合計 小計 総計 総数 計 全国 合计 小计 总计 全国总计 總計 합계 소계 รวม"""
 _MEANS = """
 average avg mean mittelwert durchschnitt moyenne promedio medelvärde gemiddelde średnia среднее 平均 평균"""
 SUMS = frozenset(_TOTALS.split())
 TOTALS = SUMS | frozenset(_MEANS.split())
 # Of several words, none of which says so alone.
-PHRASES = ("i alt", "alt i alt", "w sumie", "iš viso", "tổng cộng", "im ganzen", "all rows", "a fost totalul")
+PHRASES = ("i alt", "alt i alt", "w sumie", "iš viso", "tổng cộng", "im ganzen", "all rows", "a fost totalul", "סה כ")
 
 
 def are_rising(cells: Sequence[str]) -> bool:
@@ -46,14 +48,18 @@ def names_of_numbers(first: Sequence[str], rows: Sequence[Sequence[str]], is_val
 
 
 def _is_outside(cell: str, others: Sequence[str]) -> bool:
-    numbers = []
-    for text in others:
-        try:
-            numbers.append(float(text.replace(",", ".")))
-        except ValueError:
-            continue
-    value = float(cell.replace(",", "."))
-    return bool(numbers) and not min(numbers) <= value <= max(numbers)
+    value, *numbers = (_roughly(text) for text in (cell, *others))
+    known = [number for number in numbers if number is not None]
+    return value is not None and bool(known) and not min(known) <= value <= max(known)
+
+
+def _roughly(text: str) -> float | None:
+    """The value of a number in which a mark that comes twice, or stands before the other one, groups digits."""
+    marks = [letter for letter in text if letter in ",."]
+    grouping = marks[0] if len(marks) > 1 else ""
+    with contextlib.suppress(ValueError):
+        return float("".join(text.replace(grouping, "").split()).replace("'", "").replace(",", "."))
+    return None
 
 
 def second_line(names: Sequence[str], rows: Sequence[Sequence[str]], is_value: IsValue, missing: Sequence[str]) -> bool:
@@ -171,7 +177,7 @@ def first_total(rows: Sequence[Sequence[str]], is_value: IsValue) -> str:
     if len(rows) < 4:
         return ""
     first, others = rows[0], rows[1:]
-    word = next(_totals_in(first, others), "")
+    word = next((word for word in _totals_in(first, others) if any(map(str.isalpha, word))), "")  # ***** is no value
     larger = word and any(
         _is_outside(cell, [row[j] for row in others]) for j, cell in enumerate(first) if is_value(cell)
     )

@@ -37,9 +37,27 @@ tammikuuta helmikuuta maaliskuuta huhtikuuta toukokuuta kesäkuuta heinäkuuta e
 joulukuuta
 ianuarie februarie martie aprilie mai iunie iulie august septembrie octombrie noiembrie decembrie
 січня лютого березня квітня травня червня липня серпня вересня жовтня листопада грудня
+ιαν φεβ μαρ απρ μαϊ ιουν ιουλ αυγ σεπ οκτ νοε δεκ
+ιανουάριος φεβρουάριος μάρτιος απρίλιος μάιος ιούνιος ιούλιος αύγουστος σεπτέμβριος οκτώβριος νοέμβριος δεκέμβριος
+يناير فبراير مارس أبريل مايو يونيو يوليو أغسطس سبتمبر أكتوبر نوفمبر ديسمبر
+ינואר פברואר מרץ אפריל מאי יוני יולי אוגוסט ספטמבר אוקטובר נובמבר דצמבר
+בינואר בפברואר במרץ באפריל במאי ביוני ביולי באוגוסט בספטמבר באוקטובר בנובמבר בדצמבר
 ιανουαρίου φεβρουαρίου μαρτίου απριλίου μαΐου ιουνίου ιουλίου αυγούστου σεπτεμβρίου οκτωβρίου νοεμβρίου δεκεμβρίου
 """
-_SHORT = {"sept": 9, "mrt": 3, "jän": 1, "jänner": 1, "janv": 1, "févr": 2, "juil": 7, "may": 5, "mai": 5, "maj": 5}
+_SHORT = {
+    "sept": 9,
+    "mrt": 3,
+    "jän": 1,
+    "jänner": 1,
+    "μαΐ": 5,
+    "إبريل": 4,
+    "janv": 1,
+    "févr": 2,
+    "juil": 7,
+    "may": 5,
+    "mai": 5,
+    "maj": 5,
+}
 SAYS_NOTHING = 13  # a word that may stand with a date: a day of the week, or what joins its parts
 _BESIDE = """
 mon tue tues wed thu thur thurs fri sat sun monday tuesday wednesday thursday friday saturday sunday
@@ -53,13 +71,14 @@ _CALLED = frozenset(
 )
 _HALF = "((午前|午後|上午|下午|오전|오후) ?)?"  # of the day, where it stands before the hour
 _SIGNED = r"[時时시] ?(\d{1,2}[分분] ?(\d{1,2}[秒초])?)?"
-_CLOCK = rf"{_HALF}\d{{1,2}}(:\d{{2}}(:\d{{2}}([.,]\d+)?)?([ \u00a0\u202f]?[AaPp](\.?[Mm]\.?)?)?|{_SIGNED})"
+_OF_DAY = r"[ \u00a0\u202f]?[AaPp](\.?[ \u00a0\u202f]?[Mm]\.?)?"  # behind it: PM, p.m., p. m.
+_CLOCK = rf"{_HALF}\d{{1,2}}(:\d{{2}}(:\d{{2}}([.,]\d+)?)?({_OF_DAY}| ?[\u0635\u0645])?|{_SIGNED})"
 _ZONE = r"(Z| (UTC|GMT)([+-]\d{1,2}(:?\d{2})?)?| ?[+-]\d{2}(:?\d{2})?)?"
 TIME = pattern(_CLOCK)
 _NUMBERED = (
     r"\d{1,4}(?P<mark>[-/.]) ?\d{1,2}(?P=mark) ?\d{1,4}\.?|\d{4}年 ?\d{1,2}月 ?\d{1,2}日|\d{4}년 ?\d{1,2}월 ?\d{1,2}일"
 )
-_DOTTED = r"\d{1,2}\.\d{2}(\.\d{2}([.,]\d+)?)?([ \u00a0\u202f]?[AaPp](\.?[Mm]\.?)?)?"  # beside a date; else a number
+_DOTTED = rf"\d{{1,2}}\.\d{{2}}(\.\d{{2}}([.,]\d+)?)?({_OF_DAY})?"  # beside a date; else a number
 _OF_YEAR = r"( ?[rг]\.?)?"  # 31.12.2021 r.
 _AFTER = rf"{_OF_YEAR}([ T,] ?({_CLOCK}|{_DOTTED}){_ZONE})?"
 NUMBERED = pattern(f"({_NUMBERED}){_AFTER}")
@@ -71,6 +90,10 @@ NAMED = pattern(
     rf"\.?{_OF_YEAR}([ T,:] ?({_CLOCK}|{_DOTTED}){_ZONE})?"
 )
 
+_NO_DAY = pattern(
+    r"0{1,4}([-/.]?) ?0{1,2}\1 ?0{1,4}([ T]?0{1,2}(:?00){1,2}(\.0+)?)?|9999[-/.]?\d\d[-/.]?\d\d([ T].*|\d*)"
+    r"|\d{1,2}[-/. ]{1,2}\w{1,12}[-/. ]{1,2}9999( .*)?"
+)
 _DOTTED_TIME = pattern(r"(\w|\.\d{1,2}\.)[ T,] ?\d{1,2}\.\d{2}(\D|$)")
 
 
@@ -139,21 +162,22 @@ def is_called_one(name: str) -> bool:
 
 
 def means_no_day(cell: str) -> bool:
-    """Whether eight digits stand for no day at all, or for the end of days."""
-    return cell == "00000000" or cell.startswith("9999")
+    """Whether what is written as a date stands for no day at all, or for the end of days: 0000-00-00, 31.12.9999."""
+    return _NO_DAY.fullmatch(cell) is not None
 
 
-def compact_note(name: str) -> str:
-    """What to say of a column of eight digits each."""
+def compact_note(name: str, written: str) -> str:
+    """What to say of a column of eight digits each, or of more that are times of day."""
     return (
-        f"Column '{name}' holds dates written like 20211231: every value is a day. "
+        f"Column '{name}' holds dates written like {written}: every value is a day. "
         f"If they are numbers, say so (numeric: {name})."
     )
 
 
 def has_times(written: str) -> bool:
     """Whether dates that are written so have a time of day."""
-    return any(sign in written for sign in ":時时시") or _DOTTED_TIME.search(written) is not None
+    packed = written.isdecimal() and len(written) > 8
+    return packed or any(sign in written for sign in ":時时시") or _DOTTED_TIME.search(written) is not None
 
 
 def orders_given(entries: Iterable[str], names: Sequence[str]) -> dict[str, int]:

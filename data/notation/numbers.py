@@ -26,15 +26,22 @@ ODD_SHARE = 0.05  # of a column's values that may be something else
 
 _CURRENCIES = """
 EUR USD CHF GBP JPY CNY INR BRL RUB SEK NOK DKK ISK PLN CZK HUF RON BGN HRK TRY UAH AUD NZD CAD MXN ARS CLP COP ZAR SGD
-HKD TWD KRW THB IDR MYR PHP VND ILS AED SAR EGP NGN KES MAD Fr SFr Sfr kr Kr zł Kč Ft lei Lei лв руб р Rs RS DM TL RM Rp
+HKD TWD KRW THB IDR MYR PHP VND VNĐ vnđ đ Đ
+ILS AED SAR EGP NGN KES MAD Fr SFr Sfr kr Kr zł Kč Ft lei Lei лв руб р Rs RS DM TL RM Rp
 \\ Euro euro euros dollars 円 元 원"""
 _UNITS = """
 % ‰ ° °C °F ºC ºF ℃ ℉ pp Prozent percent ％
 m m2 m3 m² m³ cm cm2 cm² cm³ mm mm² km km2 km² km/h kmh ft ft2 ft² mi mph mpg ha sqft sqm qm kg g mg µg μg lb lbs oz l L
 ml mL cl cc gal h hr hrs min s sec ms µs kW kWh MW MWh GW GWh W Wh V mV mA Hz kHz MHz GHz kB KB MB GB TB bar mbar hPa
-kPa Pa psi hp PS Nm kJ kcal cal dB px dpi bpm rpm mmHg mg/dl mg/dL mmol/l g/l µg/m³ μg/m³ m/s
+kPa Pa psi hp PS Nm kJ kcal cal dB dBm px dpi bpm rpm mmHg mg/dl mg/dL mmol/l mmol/L µmol/l µmol/L g/l g/L g/dl g/dL
+mg/l mg/L µg/l µg/L ng/ml ng/mL pg/ml pg/mL U/l U/L IU µg/m³ μg/m³ m/s Ω kΩ MΩ mΩ pF nF µF µS/cm mS/cm ppm ppb lx lm
 개 건 명 회 대 권 시간 個 件 人 名 回 台 本 枚 点 冊 歳 个 次 条 份 小时"""
 CREDITS, DEBITS = ("Cr", "CR", "cr", "Cr.", "CR."), ("Dr", "DR", "dr", "Dr.", "DR.")  # of a bank: +5 and -5
+EITHER = {"C/D": ("C", "D"), "H/S": ("H", "S")}  # the same in one letter, of which both have to be there
+WITHOUT_CENTS = frozenset(
+    ["₫", "đ", "Đ", "VND", "VNĐ", "vnđ", "¥", "￥", "円", "JPY", "₩", "원", "KRW", "Rp", "IDR", "CLP", "₲"]
+)
+PLUS = "+"  # the mark of numbers that have a sign behind them, one or the other: 5+ and 5-, and not 5+ alone
 CURRENCIES, UNITS = frozenset(_CURRENCIES.split()), frozenset((*_UNITS.split(), *CREDITS))
 DASHES = (".--", ",--", ".-", ",-", ".–", ",–", ".—", ",—")  # 5.- is five francs and no centimes, never minus five
 
@@ -87,12 +94,12 @@ class Notation:
     @property
     def dropped(self) -> tuple[str, ...]:
         """Texts around a number that say nothing of its value, longer ones first; of words all forms that are known."""
-        return _dropped_beside(self.mark)
+        return _dropped_beside(EITHER.get(self.mark, (self.mark,))[0])
 
     @property
     def debits(self) -> tuple[str, ...]:
         """Texts behind a number that say that it is below zero."""
-        return DEBITS if self.mark in CREDITS else ()
+        return DEBITS if self.mark in CREDITS else EITHER.get(self.mark, ())[1:]
 
     def number(self, text: str) -> float | None:
         """The value; None for what is not a finite number written so."""
@@ -169,7 +176,7 @@ def notation_from(example: str) -> Notation | None:
     shape = _shape(example.strip())
     if not shape:
         return None
-    front, back = _mark_in(shape["front"]), _mark_in(shape["back"])
+    front, back = _mark_in(shape["front"]), _mark_in(shape["back"]) or shape["back"].strip(f"{BLANKS}-")
     if front and back:
         return None
     known = [
@@ -187,7 +194,7 @@ def notation_notes(notations: Mapping[str, Notation]) -> list[str]:
     """Which columns are read as numbers for all their marks; those that are written alike in one sentence."""
     alike: dict[str, list[str]] = {}
     for name, notation in notations.items():
-        debit = "; with Dr they are below zero" if notation.debits else ""
+        debit = f"; with {EITHER.get(notation.mark, ('', 'Dr'))[1]} they are below zero" if notation.debits else ""
         alike.setdefault(notation.example.rstrip(".") + debit, []).append(f"'{name}'")
     return [
         f"Column {names[0]} holds numbers written like {example}." if len(names) == 1
@@ -224,10 +231,11 @@ def notation_of(cells: Sequence[str], decimal: str = ".", thousands: str = "") -
     if sum(_DIGIT.search(cell) is not None for cell in cells) < (1 - ODD_SHARE) * len(cells):
         return None
     mark, before, found = _common_mark(cells)
+    mark = PLUS if not mark and {cell[-1:] for cell in cells} >= {"+", "-"} else mark
     if not found or len(found) < (1 - ODD_SHARE) * len(cells) or (len(found) < len(cells) and len(found) < 20):
         return None
     best, most = None, 0
-    for usual in _ordered(found, decimal, thousands):
+    for usual in _ordered(found, decimal, thousands, mark):
         tried = Notation(usual.decimal, usual.thousands, usual.pairs, mark, before)
         count = sum(tried.number(cell) is not None for cell in cells)
         if count > most:
@@ -236,8 +244,9 @@ def notation_of(cells: Sequence[str], decimal: str = ".", thousands: str = "") -
     return best if enough and not all(cell.startswith("(") for cell in cells) else None
 
 
-def _ordered(shapes: Sequence[_Shape], decimal: str, thousands: str) -> Iterable[Notation]:
-    """All notations, the likelier first: what reads no more cells than one before it is not taken.
+def _ordered(shapes: Sequence[_Shape], decimal: str, thousands: str, mark: str) -> Iterable[Notation]:
+    """All notations, the likelier first: what reads no more cells than one before it is not taken. Of a currency
+    without cents, 1.000 ₫ is a thousand.
 
     A dash in place of cents tells: what stands before it is the decimal mark, unless it groups digits as well.
     """
@@ -247,7 +256,8 @@ def _ordered(shapes: Sequence[_Shape], decimal: str, thousands: str) -> Iterable
         candidates.sort(key=lambda notation: notation.decimal not in dashes)
     for point in ".,":
         ended = any(point in shape.core for shape in shapes if shape.dash)  # the decimals of such a number are a dash
-        if ended or grouping(cores, point) is Grouping.YES:
+        told = grouping(cores, point)
+        if ended or told is Grouping.YES or (told is Grouping.OPEN and mark in WITHOUT_CENTS):
             candidates.insert(0, Notation.grouped_by(point))
     return candidates
 
@@ -273,6 +283,9 @@ def _common_mark(cells: Sequence[str]) -> tuple[str, bool, list[_Shape]]:
     mark = marks.most_common(1)[0][0]
     if mark in DEBITS:
         mark = next((credit for credit in CREDITS if credit in marks), mark)
+    either = next((name for name, pair in EITHER.items() if mark in pair and _are_amounts(shapes, pair)), "")
+    if either:
+        return either, False, [s for s in shapes if not s.front and s.back in ("", *EITHER[either])]
     before = any(name == mark and ahead for name, ahead, _ in found)
     forms = [mark, *(() if before else _other_forms(mark, marks, shapes))]
     debits = {debit for debit in DEBITS if debit in marks and mark in CREDITS and not before}
@@ -281,6 +294,16 @@ def _common_mark(cells: Sequence[str]) -> tuple[str, bool, list[_Shape]]:
     if not _is_known(mark, before) and (before or not apart or not _is_unit(mark, count, len(cells))):
         forms = []
     return OR.join(forms), before, [s for s in shapes if {s.front, s.back} <= {"", *forms, *(debits if forms else ())}]
+
+
+_CENTS = pattern(r".*[.,][0-9]{2}")
+
+
+def _are_amounts(shapes: Sequence[_Shape], marks: Sequence[str]) -> bool:
+    """Whether both marks are there and all numbers with them have cents and a blank behind: 5.20 C, but not 5C."""
+    marked = [shape for shape in shapes if shape.back in marks]
+    both = {shape.back for shape in marked} == set(marks)
+    return both and all(shape.apart and _CENTS.fullmatch(shape.core) for shape in marked)
 
 
 def _other_forms(mark: str, marks: Counter[str], shapes: Sequence[_Shape]) -> list[str]:

@@ -16,6 +16,7 @@ CODES = (
     frozenset(sign * nine for nine in _NINES for sign in (1, -1))
     | frozenset(nine - 1 for nine in _NINES[3:])  # 99998: does not apply, beside 99999: no answer
     | frozenset(sign * (nine + 0.9) for nine in _NINES[1:6] for sign in (1, -1))  # -9999.9, of weather stations
+    | {sign * (base - less) for base in (99, 999) for less in (1, 2, 3) for sign in (1, -1)}  # refused, does not know
     | {-1, 888}
 )
 
@@ -42,9 +43,11 @@ def told(words: Mapping[str, int] | Iterable[tuple[str, int]]) -> str:
 def is_code(value: float, count: int, nearest: float, farthest: float) -> bool:
     """Whether the smallest or largest number of a column may stand for none: a usual code, more than once, and as far
     away from all others as they are from each other; `nearest` and `farthest` are the ends of those."""
-    if value not in CODES or count < 2 or nearest == farthest:
+    least = min(nearest, farthest)  # -200, of sensors; -1 where even 0 is not among the others
+    below = value == round(value) and ((value <= -9 and least >= 0) or (value == -1 and least >= 1))
+    if (value not in CODES and not below) or count < 2 or nearest == farthest:
         return False
-    if value <= -9 and min(nearest, farthest) >= 0:  # -999 where nothing else is below zero
+    if below or (value <= -9 and least >= 0):  # -999 where nothing else is below zero
         return True
     return abs(value - nearest) >= max(abs(nearest - farthest), 1.0)
 

@@ -16,7 +16,7 @@ from shoal.lazy.classes import dataclass
 from shoal.models import Array
 
 NAME = "profile.json"
-FORMAT = 3  # one of another format is made anew
+FORMAT = 4  # one of another format is made anew
 
 
 def known_profile(dataset: Dataset) -> dict[str, dict[str, Any]]:
@@ -36,7 +36,11 @@ def keep_profile(dataset: Dataset, found: dict[str, dict[str, Any]]) -> None:
 
 def may_have_codes(column: Column) -> bool:
     """Whether its smallest or largest number is one that often stands for none."""
-    return column.type == "numeric" and not {column.minimum, column.maximum}.isdisjoint(CODES)
+    if column.type != "numeric":
+        return False
+    least = column.minimum
+    below = least is not None and least <= -9 and least == round(least)  # -200: of sensors, each has its own
+    return below or not {least, column.maximum}.isdisjoint(CODES)
 
 
 @dataclass(frozen=True)

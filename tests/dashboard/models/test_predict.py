@@ -106,7 +106,7 @@ def test_predictions_come_with_intervals_from_the_test_rows() -> None:
 def test_without_test_rows_the_page_says_what_to_do() -> None:
     said_by_file = PredictionInterval("split conformal", 0, {"0.9": None}, "", NO_TEST_ROWS)
     words = one_row.interval_words(1.0, said_by_file)
-    assert "Train the model again with some rows kept for testing." in words
+    assert "Train the model again with some rows kept for testing (test_every: 5)." in words
     assert "--" not in words
     assert "before there were prediction intervals" in one_row.interval_words(1.0, None)
 
