@@ -317,8 +317,8 @@ class FittedModel:
         frame = as_needed(frame, [*saved.numbers, *saved.texts], saved.one_spelling)
         saved = in_days(saved, date_columns(frame, saved.numbers))
         split = split_where_many(saved)
-        parts = encoded(frame, split.dense.encoding, self._report.dates), text_sums(frame, split.texts)
-        for (X, unknown), (adds, more) in zip(*parts, strict=True):
+        X_parts = encoded(frame, split.dense.encoding, self._report.dates, self._file.design.written)
+        for (X, unknown), (adds, more) in zip(X_parts, text_sums(frame, split.texts), strict=True):
             yield np.asarray(expected(X, *split.dense.fitted[1:]) + adds, np.float64), {**unknown, **more}
 
     def _of_file(self, path: str, knobs: Mapping[str, Any]) -> Iterator[tuple[Floats, Unknown]]:

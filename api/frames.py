@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -11,6 +13,7 @@ import numpy.typing as npt
 from shoal.data.dialects import DEFAULT_MISSING
 from shoal.data.encoding import Encoding
 from shoal.data.kinds import Wanted
+from shoal.data.notation.numbers import Notation, notation_from
 from shoal.data.notation.spelling import in_one_spelling
 from shoal.data.notation.styles import any_date_of, style_of, time_of
 from shoal.data.terms import MISSING_LEVEL, Factor, HashedText, Indicator, Level, Offset, Product, Shaped
@@ -23,16 +26,20 @@ Unknown = dict[str, dict[str, int]]  # by column: the levels that a model was no
 ROWS = 1 << 16  # encoded at a time, so that a long frame needs no second frame's memory
 
 
-def encoded(frame: Any, encoding: Encoding, dates: Mapping[str, str] | None = None) -> Iterator[tuple[Floats, Unknown]]:
+def encoded(
+    frame: Any, encoding: Encoding, dates: Mapping[str, str] | None = None, marked: Mapping[str, str] | None = None
+) -> Iterator[tuple[Floats, Unknown]]:
     """X (rows, terms) for some rows at a time, and the levels that are not known.
 
-    `dates`: the columns that hold dates, with how they were written in training.
+    `dates`: the columns that hold dates, with how they were written in training; `marked`: those of numbers that had
+    marks, whose texts are read as those of a file.
     """
+    notations = {name: notation for name, text in (marked or {}).items() if (notation := notation_from(text))}
     absent = [name for name in dict.fromkeys((*encoding.columns, *encoding.known)) if name not in frame.columns]
     if absent:
         raise _without(absent, frame)
     for start in range(0, len(frame), ROWS):
-        yield _encode(frame.iloc[start : start + ROWS], encoding, dates or {})
+        yield _encode(frame.iloc[start : start + ROWS], encoding, dates or {}, notations)
 
 
 def text_sums(frame: Any, texts: Mapping[str, TextWeights]) -> Iterator[tuple[Floats, Unknown]]:
@@ -91,9 +98,11 @@ def _is_dated(column: Any) -> bool:
     return len(present) > 0 and style_of(str(present.iloc[0])) is not None
 
 
-def _encode(frame: Any, encoding: Encoding, dates: Mapping[str, str]) -> tuple[Floats, Unknown]:
+def _encode(
+    frame: Any, encoding: Encoding, dates: Mapping[str, str], notations: Mapping[str, Notation]
+) -> tuple[Floats, Unknown]:
     X = np.zeros((len(frame), len(encoding.terms)))
-    columns = _Columns(frame, encoding, dates)
+    columns = _Columns(frame, encoding, dates, notations)
     for i, term in enumerate(encoding.terms):
         if isinstance(term, Product):
             X[:, i] = term.of(columns.factor)
@@ -115,9 +124,11 @@ def _encode(frame: Any, encoding: Encoding, dates: Mapping[str, str]) -> tuple[F
 class _Columns:
     """The columns of a frame that an encoding needs: numbers, and the places of levels among those that are known."""
 
-    def __init__(self, frame: Any, encoding: Encoding, dates: Mapping[str, str]) -> None:
+    def __init__(
+        self, frame: Any, encoding: Encoding, dates: Mapping[str, str], notations: Mapping[str, Notation]
+    ) -> None:
         numbers = [name for name in encoding.columns if name not in encoding.known]
-        self.numbers = {name: _numbers(frame[name], dates.get(name)) for name in numbers}
+        self.numbers = {name: _numbers(frame[name], dates.get(name), notations.get(name)) for name in numbers}
         self.levels = {name: {level: i for i, level in enumerate(known)} for name, known in encoding.known.items()}
         found = {name: _places(frame[name], levels) for name, levels in self.levels.items()}
         self.places = {name: places for name, (places, _) in found.items()}
@@ -167,8 +178,9 @@ def _level(value: object, known: Mapping[str, Any]) -> str:
     return MISSING_LEVEL if text.strip() in DEFAULT_MISSING else text.strip()
 
 
-def _numbers(column: Any, written: str | None) -> Floats:
-    """The values as doubles, NaN for none; dates as days since 1970, as everywhere; `written`: how dates were."""
+def _numbers(column: Any, written: str | None, notation: Notation | None = None) -> Floats:
+    """The values as doubles, NaN for none; dates as days since 1970, as everywhere; `written`: how dates were, and
+    `notation`: numbers with marks, of which all texts of a column are read so if they can be."""
     import pandas as pd
     from pandas.api import types
 
@@ -183,6 +195,11 @@ def _numbers(column: Any, written: str | None) -> Floats:
         texts = texts.map(lambda v: None if isinstance(v, str) and v.strip() in DEFAULT_MISSING else v)
         if written is not None and bool(texts.notna().any()):
             return _dates(column.name, texts, written)  # 20211231 is a number as well
+        present = texts[texts.notna()]
+        if notation and len(present) and all(isinstance(text, str) for text in present):
+            known = {text: notation.number(text.strip()) for text in set(present)}
+            if None not in known.values():
+                return np.asarray(texts.map(known).to_numpy(np.float64, na_value=np.nan))
         try:
             values = pd.to_numeric(texts).to_numpy(dtype=np.float64, na_value=np.nan)
         except (ValueError, TypeError):
@@ -201,8 +218,15 @@ def _dates(name: object, texts: Any, written: str | None) -> Floats:
             return np.asarray(texts.map(found).to_numpy(np.float64, na_value=np.nan))
     try:
         return _days(pd.to_datetime(texts, utc=True, format="ISO8601"))
-    except (ValueError, TypeError) as error:
-        raise DataError(f"Expected numbers or dates in column '{name}', got: {error}. Correct the column.") from None
+    except (ValueError, TypeError):
+        shown = listed([f"'{text}'" for text in dict.fromkeys(map(str, present)) if not _is_number(text)], 3)
+        raise DataError(f"Expected numbers or dates in column '{name}', got {shown}. Correct the column.") from None
+
+
+def _is_number(text: str) -> bool:
+    with contextlib.suppress(ValueError):
+        return math.isfinite(float(text))
+    return False
 
 
 def _days(column: Any) -> Floats:

@@ -166,3 +166,17 @@ def test_times_and_dates_of_eight_digits_mean_what_they_meant_in_training(tmp_pa
         assert model.predict(row) == pytest.approx([3.5])
     with pytest.raises(shoal.TrainingError, match="Expected dates in column 'd'"):
         model.predict({"t": 9.5, "d": 20210103})
+
+
+def test_texts_of_a_row_are_read_as_those_of_the_file_were(tmp_path: Path) -> None:
+    text = "tag;preis;anteil;y\n" + "".join(
+        f"{i % 28 + 1:02d}.03.2022;{f'{1000 + 250 * i:,}'.replace(',', '.')},50 €;{i % 7},5 %;{3 * i + i % 7}\n"
+        for i in range(40)
+    )
+    (tmp_path / "t.csv").write_text(text, "utf-8")
+    model = shoal.fit(tmp_path / "t.csv", target="y")
+    values = {"tag": pd.Timestamp("2022-03-05"), "preis": 2000.5, "anteil": 4.5}
+    texts = {"tag": "05.03.2022", "preis": "2.000,50 €", "anteil": "4,5 %"}
+    assert model.predict(texts) == pytest.approx(model.predict(values), rel=1e-12)
+    with pytest.raises(shoal.TrainingError, match=r"Expected numbers or dates in column 'preis', got 'two thousand'\."):
+        model.predict({**texts, "preis": "two thousand"})
