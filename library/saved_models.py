@@ -221,9 +221,15 @@ def list_models() -> list[Model]:
     return sorted(found, key=lambda model: (-model.latest.created, model.name))
 
 
-def find_model(name: str) -> Model | None:
-    """The model of this name, if whoever acts may see it. Names come from addresses: only names get through."""
-    return _existing(name) if is_name(name) and sees(models_directory() / name) else None
+def find_model(name: str, as_seen: bool = False) -> Model | None:
+    """The model of this name, if whoever acts may see it. Names come from addresses: only names get through.
+
+    `as_seen`: for one answer, all of it as it is at this moment; else what is asked of it later is looked at anew.
+    """
+    if not (is_name(name) and sees(models_directory() / name)):
+        return None
+    found = shelf().find(name)
+    return Model(name, found.numbers, found if as_seen else None) if found else None
 
 
 def _existing(name: str) -> Model | None:

@@ -68,8 +68,8 @@ def operations() -> list[Operation]:
     ]  # fmt: skip
 
 
-def model_of(asked: ApiRequest) -> Model:
-    found = find_model(asked.path["model"])
+def model_of(asked: ApiRequest, as_seen: bool = False) -> Model:
+    found = find_model(asked.path["model"], as_seen)
     if found is None:
         raise missing("model")
     return found
@@ -77,7 +77,7 @@ def model_of(asked: ApiRequest) -> Model:
 
 def version_of(asked: ApiRequest) -> Version:
     """By its number, an alias, or as the latest."""
-    model, which = model_of(asked), asked.path["version"]
+    model, which = model_of(asked, as_seen=True), asked.path["version"]  # one trip to a team's database
     if which == LATEST:
         return model.latest
     number = which if which.isascii() and which.isdecimal() else aliases.aliases(model).get(which, "")

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from shoal.dashboard.api.models import predict
+from shoal.dashboard.api.operations import ApiRequest
 from shoal.database.address import VARIABLE
 from shoal.database.connections import close_all
 from shoal.errors import NotAllowed, ResourceError, StateError
@@ -262,3 +264,19 @@ def test_a_backup_restores_models_into_an_empty_database_and_home(
         assert saved(3).number == 3
     history = json.loads(shoal("models", "history", "wages", "--json").out)
     assert [(one["version"], one["who"], one["why"]) for one in history["moves"]] == [(1, "ada", "because")]
+
+
+def test_an_answer_by_an_alias_looks_at_the_model_once(
+    team_database: str, at: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at("one")
+    aliases.give(saved(), "champion", "ada")
+    find, asked = postgres_shelf.PostgresShelf.find, list[str]()
+    monkeypatch.setattr(postgres_shelf.PostgresShelf, "find", lambda self, name: asked.append(name) or find(self, name))
+    request = ApiRequest({"model": "wages", "version": "champion"}, {}, {"rows": [{"a": 1.0}]}, {})
+    assert predict(request).values["predictions"] == (3.0,)
+    assert asked == ["wages"]
+    asked.clear()
+    saved(2, intercept=2.0)
+    aliases.give(find_model("wages").latest, "champion", "ada")  # type: ignore[union-attr]
+    assert predict(request).values["predictions"] == (4.0,), "at once"
