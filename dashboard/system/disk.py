@@ -48,13 +48,13 @@ def show() -> None:
 
 
 @st.cache_data(ttl=5, show_spinner=False)
-def _placed(place: str) -> list[StatePlace]:
+def placed(place: str) -> list[StatePlace]:
     return places()
 
 
 def _where() -> None:
     """What of the runs' state is where; nothing while there is none."""
-    found = _placed(str(home()))
+    found = placed(str(home()))
     if not any(one.disk or one.archive for one in found):
         return
     st.markdown("**Where the state of runs is**")

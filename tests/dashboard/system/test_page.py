@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -163,7 +164,17 @@ def test_cleaning_up_through_the_dialog(home: Path) -> None:
 
 def test_cancel_removes_nothing(home: Path) -> None:
     path = upload(home)
-    page = press(open_system(), "clean-uploads")
+    page = open_system()
+    assert "sys-where" not in said(page), "there is no state of runs yet"
+    for name, size in (("step-000000000002.ckpt", 2_000_000), ("archive/step-000000000001.ckpt", 700_000)):
+        file = home / "runs" / "20260101-000000-0000001" / "checkpoints" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(b"x" * size)
+    disk.placed.clear()
+    page = press(page, "clean-uploads")
+    where = said(page).partition('id="sys-where"')[2]
+    cells = re.findall("<td[^>]*>([^<]*)</td>", where.partition("Checkpoints</th>")[2])
+    assert cells[1:3] == ["2.0 MB", "700 kB"]
     page = press(page, "clean-cancel")
     assert path.exists()
     assert "clean-remove" not in [button.key for button in page.button]
