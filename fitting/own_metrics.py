@@ -3,7 +3,7 @@ rows at hand while a run goes on. What is built in is in `metrics`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -137,6 +137,11 @@ def with_metrics(coordinator: Coordinator, dataset: Dataset, config: RunConfig, 
     totals = [(OwnSum(), OwnSum())] * len(metrics)
     for found in coordinator.swept("own metrics", _requests(dataset, config, model, tuple(metrics.values()))):
         totals = [(a.plus(c), b.plus(d)) for (a, b), (c, d) in zip(totals, found, strict=True)]
+    return told(metrics, totals, trained)
+
+
+def told(metrics: Mapping[str, Metric], totals: Sequence[tuple[OwnSum, OwnSum]], trained: Trained) -> Trained:
+    """The fit with what the sums of its training and test rows come to."""
     own, problems = {}, []
     for (name, metric), (of_train, of_test) in zip(metrics.items(), totals, strict=True):
         (train, wrong), (test, too) = settled(metric, of_train), settled(metric, of_test)

@@ -6,7 +6,7 @@ from shoal.errors import ConfigError, Remedy
 from shoal.settings.config import RunConfig
 from shoal.settings.strength import chooses_alpha
 from shoal.settings.transforms import hashes_text
-from shoal.settings.when import LOSSES, MODELS
+from shoal.settings.when import LOSSES, MODELS, MODULE, NETWORK
 
 MB = 1 << 20
 SMALL_FILE = 48 * MB  # below this, one process is done before others have started
@@ -43,6 +43,8 @@ SHARD_BYTES = 64 * MB  # a worker shuffles a shard in memory
 HELD_BYTES = 64 * MB  # of rows kept for testing: enough to measure a loss by
 STUDIES_BYTES = 512 * MB  # of all studies that the dashboard has open, with the answers about them
 JOB_PATIENCE = 600.0  # seconds that a job of a page goes on though nobody waits for it
+NETWORK_WORKERS, WORKERS_A_CORE = 8, 4  # of a network's run: so many are started in any case, or for each core
+TORCH_BYTES = 300 * MB  # of a worker that has imported PyTorch, measured
 FEWEST_SHARD_ROWS, USUAL_SHARDS = 64, 16  # small data: a shard is worth a task from so many rows, more help nobody
 
 
@@ -51,7 +53,20 @@ def worker_count(config: RunConfig, size: int, cores: int) -> int:
     small = size < SMALL_FILE and config.solver == "exact"  # the workers are what a gradient run is about
     if config.engine == "inline" or (config.engine == "auto" and small):
         return 0
+    if config.model in (MODULE, NETWORK) and config.solver == "gradient":
+        return min(config.workers or cores, max(NETWORK_WORKERS, WORKERS_A_CORE * cores))
     return config.workers or cores
+
+
+def too_many_workers(config: RunConfig, there: int, cores: int) -> str:
+    """Why a run of a network has fewer workers than somebody asked for; empty where it has them."""
+    if config.engine in ("inline", "ray") or config.model not in (MODULE, NETWORK) or config.workers <= there:
+        return ""
+    return (
+        f"{config.workers} workers were asked for, {there} are there: each is a process with PyTorch, of some "
+        f"{TORCH_BYTES // MB} MB, and this machine has {cores} {'core' if cores == 1 else 'cores'}. More would take "
+        "turns on them. Give more machines by --engine ray, or ask for fewer."
+    )
 
 
 def block_bytes(numbers: int) -> int:

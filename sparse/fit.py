@@ -42,6 +42,7 @@ from shoal.utils import available_memory
 MEANT = {
     "file", "target", "model", "alpha", "l1_ratio", "intercept", "standardize", "test_every", "test_fraction", "seed",
     "engine", "workers", "out", "register", "confidence", "on_bad_rows", "max_memory", "comment",
+    "metrics",
 }  # fmt: skip
 OF_STEPS = {
     "solver", "mode", "epochs", "tolerance", "finish_passes", "max_seconds", "patience", "batch_size", "local_steps",

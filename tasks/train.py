@@ -118,11 +118,16 @@ def _fitted_sparse(coordinator: Coordinator, config: RunConfig, timings: Timings
     from shoal.sparse.choice import with_alpha as with_sparse_alpha  # here: tables of cells need none of it
     from shoal.sparse.fit import fit_sparse
     from shoal.sparse.outcomes import fit_sparse_outcome
+    from shoal.sparse.own_metrics import with_sparse_metrics
 
+    check_metrics(config)
     with timings.stage("tune"):
         chosen = with_sparse_alpha(coordinator, config)
     fit = fit_sparse_outcome if config.model in LOSSES else fit_sparse
-    return noted(fit(coordinator, chosen.config, timings), chosen.notes), chosen
+    made = fit(coordinator, chosen.config, timings)
+    with timings.stage("score"):
+        made = with_sparse_metrics(coordinator, chosen.config, made)
+    return noted(made, chosen.notes), chosen
 
 
 def suited_to_rows(config: RunConfig) -> RunConfig:

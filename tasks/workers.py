@@ -26,10 +26,10 @@ from shoal.home import home
 from shoal.networks.extra import need_torch
 from shoal.runs.slots import CLUSTER, cores
 from shoal.settings.config import RunConfig
-from shoal.settings.limits import worker_count
+from shoal.settings.limits import NETWORK_WORKERS, TORCH_BYTES, worker_count
 from shoal.settings.values import moved
 from shoal.settings.when import MODULE, NETWORK
-from shoal.utils import Progress, forks_within, silent
+from shoal.utils import Progress, available_memory, forks_within, silent
 
 if TYPE_CHECKING:
     from shoal.coordinator import Coordinator
@@ -41,7 +41,10 @@ IDLE_SECONDS = 60.0
 def workers_for(config: RunConfig) -> int:
     """How many worker processes suit the file and the config; 0 for none, this process does it."""
     config.ready(target=False)
-    return worker_count(config, _size(config.file), cores())
+    count = worker_count(config, _size(config.file), cores())
+    if count > NETWORK_WORKERS and config.model in (MODULE, NETWORK):
+        count = max(1, min(count, int(config.max_memory * available_memory()) // TORCH_BYTES))
+    return count
 
 
 def _size(file: str) -> int:

@@ -28,7 +28,7 @@ from shoal.passes.shards import TimeRows
 from shoal.results.findings import Finding
 from shoal.results.fit import GradientTraining, Resolved
 from shoal.settings.config import AUTO, RunConfig
-from shoal.settings.limits import shard_count
+from shoal.settings.limits import shard_count, too_many_workers
 from shoal.settings.when import MODULE
 from shoal.sparse.table import LABEL, is_read, is_sparse, open_table
 from shoal.storage.base import TIMEOUT
@@ -97,7 +97,9 @@ class _Training:
         objective = self._objective()
         with self.timings.stage("shards"):
             shards, resolved = self._shards(objective)
-        for told in (*self.coordinator.cache.repairs, *objective.notes):
+        engine = self.coordinator.engine
+        self.few = tuple(filter(None, [too_many_workers(self.config, engine.workers, engine.most())]))
+        for told in (*self.coordinator.cache.repairs, *objective.notes, *self.few):
             self.session.log("warning", told)
         with self.timings.stage("train"):
             conductor = self._train(objective, shards, resolved)
@@ -286,13 +288,20 @@ class _Training:
             concluded = objective.conclude(self.coordinator, server.w)
         conductor.away = concluded.away or conductor.away
         training = self._facts(conductor)
-        notes = (*self.chosen.notes, *objective.notes, *self._warnings(training.not_converged), *self._source_notes())
+        notes = (
+            *self.chosen.notes, *objective.notes, *self.few, *self._warnings(training.not_converged),
+            *self._source_notes(),
+        )  # fmt: skip
         trained = concluded.described(training, notes)
         if self.chosen.found and objective.alpha == self.chosen.config.alpha:  # else a command has set another
             trained = with_tuning(trained, self.chosen.found)
         trained = with_findings(trained, self.found)
         if self.dataset is not None:
             trained = with_metrics(self.coordinator, self.dataset, self.config, trained)
+        elif self.config.metrics and self.config.model != MODULE:
+            from shoal.sparse.own_metrics import with_sparse_metrics  # here: tables of cells need none of it
+
+            trained = with_sparse_metrics(self.coordinator, self.config, trained)
         self.timings.seconds["total"] = self.clock()
         return replace(trained, report=replace(trained.report, timings=self.timings.seconds, run_id=self.run_id))
 

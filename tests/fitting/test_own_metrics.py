@@ -10,6 +10,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse
+import scipy.special
+from sklearn.datasets import dump_svmlight_file
 from sklearn.metrics import log_loss, mean_absolute_percentage_error, mean_squared_error
 
 import shoal as api
@@ -93,6 +96,31 @@ def test_weights_of_rows_count(install: Install, tmp_path: Path) -> None:
     model = api.fit(path, "y", features=["a", "c"], weights="w", **with_metric(install, SHARES))
     expected = mean_absolute_percentage_error(frame["y"], model.predict(frame), sample_weight=frame["w"])
     assert model.report["own_metrics"]["mine"] == {"train": pytest.approx(expected), "test": None, "better": "lower"}
+
+
+SPARSE: dict[str, dict[str, Any]] = {
+    "exact": {"model": "ridge", "alpha": 2.0},
+    "by steps": {"model": "ridge", "alpha": 2.0, "solver": "gradient", "epochs": 2, "finish_passes": 2},
+    "yes and no": {"model": "logistic", "shrink": "ridge", "alpha": 2.0},
+}
+
+
+@pytest.mark.parametrize("case", SPARSE)
+def test_a_metric_of_sparse_rows(case: str, install: Install, tmp_path: Path) -> None:
+    random = np.random.default_rng(4)
+    X = scipy.sparse.random(200, 30, 0.2, format="csr", random_state=1)
+    y = (X @ random.normal(size=30) + 0.1 * random.normal(size=200)).round(4)
+    y = np.where(y > 0, 2.0, 1.0) if case == "yes and no" else y
+    dump_svmlight_file(X, y, str(path := tmp_path / "rows.svm"), zero_based=False)
+    model = api.fit(path, "label", test_every=4, **SPARSE[case], **with_metric(install, SQUARES))
+    said = model.report["intercept"] + sum(
+        value * X[:, [int(name[1:]) - 1]].toarray()[:, 0] for name, value in model.report["coefficients"].items()
+    )
+    actual = (y == 2.0).astype(float) if case == "yes and no" else y
+    predicted = scipy.special.expit(said) if case == "yes and no" else said
+    test, found = np.arange(200) % 4 == 0, model.report["own_metrics"]["mine"]
+    for name, which in (("train", ~test), ("test", test)):
+        assert found[name] == pytest.approx(mean_squared_error(actual[which], predicted[which]), rel=1e-6)
 
 
 WRONG = {

@@ -6,7 +6,15 @@ from typing import Any
 
 import pytest
 
-from shoal.settings.limits import MB, block_bytes, cells_from_reading, most_block_bytes, shard_count, worker_count
+from shoal.settings.limits import (
+    MB,
+    block_bytes,
+    cells_from_reading,
+    most_block_bytes,
+    shard_count,
+    too_many_workers,
+    worker_count,
+)
 from shoal.settings.values import config_from
 
 
@@ -49,3 +57,13 @@ def test_blocks_of_few_rows_are_small(numbers: int, size: int, megabytes: int) -
 def test_sums_that_are_kept_from_reading(numbers: int, test_every: int, cells: int) -> None:
     """Ten cells while 80 p (p + 1) bytes are at most 4 MB, one while 8 p (p + 1) are at most 64 MB."""
     assert cells_from_reading(numbers, test_every) == cells
+
+
+@pytest.mark.parametrize("model", ["module", "mlp", "linear"])
+def test_a_network_has_no_more_processes_than_a_machine_can_use_and_says_so(model: str) -> None:
+    config = config_from({"file": "t.csv", "target": "y", "model": model, "solver": "gradient", "workers": 100})
+    found = [worker_count(config, MB, cores) for cores in (1, 2, 64)]
+    assert found == ([100, 100, 100] if model == "linear" else [8, 8, 100])
+    told = too_many_workers(config, found[1], 2)
+    assert told.startswith("" if model == "linear" else "100 workers were asked for, 8 are there")
+    assert bool(told) == (model != "linear")

@@ -84,7 +84,7 @@ class NetworkObjective:
         return UNKNOWN
 
     def predicted(self, w: Array) -> MetricRows | None:
-        """Metrics of plug-ins are asked at the end."""
+        """There are none of modules, whose outputs mean what their loss makes of them."""
         return None
 
     def nonzeros(self, w: Array) -> int:

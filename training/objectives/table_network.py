@@ -23,6 +23,7 @@ from shoal.errors import ConfigError, Remedy
 from shoal.fitting.looks.proposal import look_for
 from shoal.fitting.networks.report import NetworkTrained, described_numbers, described_yes_no
 from shoal.fitting.networks.scoring import NumberScores, ScoreNumbers, ScoreYesNo, YesNoScores
+from shoal.fitting.own_metrics import MetricRows
 from shoal.fitting.reports import Trained
 from shoal.losses.layers import NetworkMean
 from shoal.losses.logistic import Logistic
@@ -47,6 +48,7 @@ SHARDS = 4  # each is a batch of its own in every step, and small ones cost as m
 APART = 4  # shards of steps for each one of validation rows: a fifth of the training rows
 STEPS = 24  # of an epoch in mode sync, about: enough for tables of a thousand rows to learn within some epochs
 LEAST_BATCH, MOST_BATCH = 8, 128  # rows of a shard in one step
+LONG_EPOCH, LARGEST_BATCH = 256, 512  # steps that large tables have in any case, of more rows: these cost less a row
 FEWEST = 20  # training rows
 
 
@@ -57,8 +59,7 @@ class TableNetwork(NetworkObjective):
     model: LayersModel
 
     def __init__(self, config: RunConfig, beside: SquaredObjective | RowLossObjective, model: LayersModel) -> None:
-        batch = int(min(max(beside.n / SHARDS / STEPS, LEAST_BATCH), MOST_BATCH))
-        self.usual = UsualWork(SHARDS, batch, 8)
+        self.usual = UsualWork(SHARDS, usual_batch(beside.n), 8)
         super().__init__(config, model, model.precision, model.parts, beside.n)
         self.beside, self.prepared = beside, beside.prepared
         self._kept: list[tuple[Values, Values]] = []
@@ -111,6 +112,17 @@ class TableNetwork(NetworkObjective):
         rows, loss = sum(one.rows for one in sums), sum(one.loss for one in sums)
         return 1 - loss / rows / self._null
 
+    def predicted(self, w: Array) -> MetricRows | None:
+        """Of validation rows, in the units of the file."""
+        if not self._kept:
+            return None
+        X, y = (np.concatenate(parts) for parts in zip(*self._kept, strict=True))
+        said, y = self.model.live.outputs(X, w)[:, 0], y.astype(np.float64)
+        if self.model.loss == LOG_LOSS:
+            return MetricRows(y, Logistic().mean(said), np.ones(len(y)))
+        centre = self.beside.units.y_mean
+        return MetricRows(centre + y, centre + self.model.target_scale * said, np.ones(len(y)))
+
     # ---------------------------------------------------------------- what comes of it
 
     def conclude(self, coordinator: Coordinator, w: Array) -> Concluded:
@@ -156,6 +168,12 @@ class TableNetwork(NetworkObjective):
         units = self.beside.units
         centre = 0.0 if isinstance(self.beside, RowLossObjective) else units.y_mean
         return stored_layers(self.model, w, units.centre, units.scale, units.constant, centre)
+
+
+def usual_batch(rows: float) -> int:
+    """Rows of a shard in one step, where nobody says how many."""
+    few = min(max(rows / SHARDS / STEPS, LEAST_BATCH), MOST_BATCH)
+    return int(max(few, min(rows / SHARDS / LONG_EPOCH, LARGEST_BATCH)))
 
 
 def mean_of(layers: StoredLayers, yes_no: bool) -> NetworkMean:

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,12 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import accuracy_score, log_loss, mean_squared_error, r2_score, roc_auc_score
 
 from shoal.errors import ConfigError
+from shoal.metrics import Round
 from shoal.results.model import model_bytes
 from shoal.training.conductor import Conductor
 from support.gradient.nets import flat, shards_made
 from support.gradient.network_tables import TEST_EVERY, curved, of_file, oracle, outputs, sequential
-from support.training import At, Bench, Trainer
+from support.training import At, Bench, Each, Trainer
 
 KNOBS: dict[str, Any] = {
     "model": "mlp", "hidden": "12,6", "step_rule": "adamw", "learning_rate": 0.01, "epochs": 6, "patience": 3,
@@ -32,6 +34,16 @@ KNOBS: dict[str, Any] = {
 def file_of(found: Bench) -> dict[str, Any]:
     contents: dict[str, Any] = json.loads(model_bytes(found.trained.model))
     return contents
+
+
+def listening(heard: list[tuple[float, Any]]) -> Callable[[Conductor, Round], None]:
+    """Notes the score of a record and what metrics of plug-ins would be asked about."""
+
+    def listen(run: Conductor, record: Round) -> None:
+        if record.validation is not None and not run.server.finished:
+            heard.append((run.objective.score(run.server.w) or 0.0, run.objective.predicted(run.server.w)))
+
+    return listen
 
 
 def best_of(found: Bench) -> float:
@@ -71,8 +83,13 @@ def test_steps_are_plain_pytorchs(precision: str, tolerance: float, run: Trainer
 
 def test_numbers_are_scored_as_scikit_learn_does_beside_its_linear_model(run: Trainer, tmp_path: Path) -> None:
     path = curved(tmp_path / "table.csv")
-    found = run(path, "y", **KNOBS)
+    heard: list[tuple[float, Any]] = []
+    found = run(path, "y", callbacks=[Each(listening(heard))], **KNOBS)
     rows, contents = oracle(path), file_of(found)
+    for validation, (y, said, weight) in heard:
+        assert np.abs(y[:, None] - rows.y[~rows.test]).min(axis=1).max() < 1e-3, "in the units of the file"
+        assert r2_score(y, said, sample_weight=weight) == pytest.approx(validation, abs=1e-5)
+    assert len(heard) > 1
     layers, report = contents["layers"], found.trained.report
     train = rows.X[~rows.test]
     np.testing.assert_allclose(layers["centre"], train.mean(axis=0), rtol=1e-12, atol=1e-12)
@@ -99,8 +116,11 @@ def test_numbers_are_scored_as_scikit_learn_does_beside_its_linear_model(run: Tr
 
 def test_yes_and_no_are_scored_as_scikit_learn_does(run: Trainer, tmp_path: Path) -> None:
     path = curved(tmp_path / "table.csv", yes_no=True)
-    found = run(path, "y", **{**KNOBS, "epochs": 12})
+    heard: list[tuple[float, Any]] = []
+    found = run(path, "y", callbacks=[Each(listening(heard))], **{**KNOBS, "epochs": 12})
     rows, report = oracle(path), found.trained.report
+    for validation, (y, said, _) in heard:
+        assert 1 - log_loss(y, said) / log_loss(y, np.full(len(y), y.mean())) == pytest.approx(validation, abs=1e-5)
     test, y = rows.test, rows.y
     p = 1 / (1 + np.exp(-outputs(file_of(found)["layers"], rows.X)))
     assert report.outcome is not None
