@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from sklearn.compose import make_column_transformer
-from sklearn.datasets import load_diabetes
+from sklearn.datasets import load_diabetes, load_wine
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.impute import SimpleImputer
@@ -31,9 +31,13 @@ import shoal
 
 TABLES = {
     "concrete": "strength", "penguins": "body_mass_g", "auto_mpg": "mpg", "seattle_weather": "temp_max",
-    "diabetes": "target",  # the one of scikit-learn
+    "diabetes": "target", "wine": "alcohol",  # those of scikit-learn; of wine the twelve other measurements
 }  # fmt: skip
 DATA = Path(__file__).parents[3] / "shared" / "data" / "regression"
+BUNDLED: dict[str, Callable[[], pd.DataFrame]] = {
+    "diabetes": lambda: load_diabetes(as_frame=True, scaled=False).frame,
+    "wine": lambda: load_wine(as_frame=True).data,
+}
 EVERY, SEEDS = 5, (0, 1, 2)
 MOST_LEVELS = 100  # as Shoal has it: text columns with more are left out
 Floats = npt.NDArray[np.float64]
@@ -99,9 +103,9 @@ def main() -> None:
             if only not in (None, name):
                 continue
             path = DATA / f"{name}.csv"
-            if name == "diabetes":
+            if name in BUNDLED:
                 path = Path(folder) / path.name
-                load_diabetes(as_frame=True, scaled=False).frame.to_csv(path, index=False)
+                BUNDLED[name]().to_csv(path, index=False)
             frame = pd.read_csv(path)
             dates = [column for column in frame if "date" in str(column).lower()]
             own, hidden, worth = ours(path, target)
