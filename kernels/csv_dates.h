@@ -251,7 +251,7 @@ static int read_styled_date(const Months *months, const uint8_t *p, const uint8_
                         : read_numbered_day(&p, end, style, &year, &month, &day)))
         return 0;
     if (month < 1 || month > 12 || day < 1 || day > month_days[month - 1]) return 0;
-    if (year >= 3000) return 0; /* 31.12.9999 is no day that anybody means */
+    if (year == 9999 || (style & COMPACT && year >= 3000)) return 0; /* 31.12.9999 is no day that anybody means */
     if (month == 2 && day == 29 && (year % 4 || (year % 100 == 0 && year % 400))) return 0;
     double seconds = 86400.0 * days_since_1970(year, month, day);
     if (style & COMPACT && p < end && digit(*p) < 10 && !read_packed_clock(&p, end, &seconds)) return 0;
