@@ -222,8 +222,6 @@ def _minimum(
     linear = -beyond + np.append(0.0, n * penalty.l2 * start.w)
     program = Program(X, r, c, q, linear, D)
     step, a = program.corner(*program.interior())
-    if units.intercept:
-        step = _in_the_middle(step, program.residual(step)[: len(U)], a[: len(U)], near.weight)
     w, b = start.w + unit * step[1:], start.b + unit * float(step[0])
     if penalty.l1:  # a weight whose row the line goes through is 0, not nearly so
         w = np.where(_is_inside(a, c)[len(U) :] & (np.abs(w) <= 1e-9 * unit), 0.0, w)
@@ -238,15 +236,6 @@ def _minimum(
 
 def _pinball(r: Array, q: Array) -> Array:
     return np.asarray(np.where(r < 0, q - 1, q) * r)
-
-
-def _in_the_middle(step: Array, left: Array, a: Array, c: Array) -> Array:
-    """Where the line goes through no row, as a median of an even number does, it may be moved up and down between two:
-    in the middle it does not depend on whether rows are repeated or weighted, or on the way there."""
-    above, below = left[2 * a > c], left[2 * a <= c]
-    if _is_inside(a, c).any() or not len(above) or not len(below):
-        return step
-    return np.append(step[0] + (above.min() + below.max()) / 2, step[1:])
 
 
 def _is_inside(a: Array, c: Array) -> NDArray[np.bool_]:
@@ -303,7 +292,7 @@ class Program:
             long = min(_longest(at.a, t, first.a), _longest(at.v, at.s, None, first.v, first.s), 1.0)
             ahead = float((at.a + long * first.a) @ (at.s + long * first.s))
             ahead += float((t - long * first.a) @ (at.v + long * first.v))
-            mu = c * (gap / max(2 * float(c.sum()), TINY) * (max(ahead, 0.0) / max(gap, TINY)) ** 3)  # as repeated rows
+            mu = gap / max(2 * len(c), 1) * (max(ahead, 0.0) / max(gap, TINY)) ** 3
             bent = long**2 * first.a  # as far as the first step could go
             below, above = at.a * at.s + bent * first.s - mu, t * at.v - bent * first.v - mu
             second = self._towards(at, t, theta, XtQ, system, short, below, above)
@@ -343,14 +332,9 @@ class Program:
         at an end; (d, a) as they were where that is no better."""
         inside = _is_inside(a, self.c)
         k, m = len(d), int(inside.sum())
-        if m > 4 * k:
+        if not 0 < m <= 4 * k:
             return d, a
         ends = np.where(inside, 0.0, np.where(2 * a > self.c, self.c, 0.0))
-        if not m:  # through no row: their sides say all
-            pull = self.X.T @ ends - self.own
-            exact = np.where(self.D > 0, pull / np.maximum(self.D, TINY), d)
-            off = float(np.abs(pull - self.D * exact).max(initial=0.0))
-            return (exact, ends) if off <= 1e-9 * float(self.c.sum()) else (d, a)
         A = self.X[inside]
         system = np.zeros((k + m, k + m))
         system[np.arange(k), np.arange(k)] = self.D

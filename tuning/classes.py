@@ -1,14 +1,17 @@
 """The choice of a penalty by cross-validation for a model of several classes: all folds go down their paths side by
 side, and share every sweep over the rows.
 
-Each fold is a chain of Newton steps: from one alpha, once its minimum is found, to the next weaker one, whose first
-step rests on the same sums. A sweep answers for the points at which all chains stand.
+The path of each fold is cut into stretches, and each of these is a chain of Newton steps: from one alpha, once its
+minimum is found, to the next weaker one, whose first step rests on the same sums. A sweep answers for the points at
+which all chains stand.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain as joined
 
 import numpy as np
 
@@ -48,6 +51,7 @@ FOUND = 1e-9  # the largest derivative, relative to that at W = 0, from which on
 MOST_STEPS = 50  # of one alpha
 MANY = 300  # weights beyond which a curvature of each fold at each point costs more than many sums of slopes
 ANEW = 2  # alphas after which the curvature that those steps begin with is summed again
+STRETCH, AT_ONCE = 5, 1 << 27  # alphas that are gone through one after the other; bytes of curvatures of all stretches
 USUAL_ALPHAS = 30  # a curvature of all classes and columns is summed for each step of each of them
 
 
@@ -280,19 +284,25 @@ class ClassTable:
         )
 
     def follow(self, folds: Sequence[ClassFold], penalties: Sequence[Sequence[L1L2]]) -> list[list[ClassMinimum]]:
-        """All chains side by side, until the last has come to its end."""
-        chains = [fold.chain(own) for fold, own in zip(folds, penalties, strict=True)]
+        """All chains side by side, until the last has come to its end: each fold has one for every stretch of its
+        path, as far as there is room for their curvatures at once."""
+        room = AT_ONCE // (len(folds) * 8 * (len(self.names) * len(folds[-1].T)) ** 2)
+        count = len(penalties[-1])
+        cuts = np.array_split(np.arange(count), max(1, min(math.ceil(count / STRETCH), room)))
+        own = [(fold, [steps[i] for i in cut]) for fold, steps in zip(folds, penalties, strict=True) for cut in cuts]
+        chains = [fold.chain(stretch) for fold, stretch in own]
         at: dict[int, ClassPoint] = {place: next(chain) for place, chain in enumerate(chains)}
         found: dict[int, list[ClassMinimum]] = {}
         while at:
-            said = self.ask([folds[place].lot(point) for place, point in at.items()])
+            said = self.ask([own[place][0].lot(point) for place, point in at.items()])
             for place, one in zip(list(at), said, strict=True):
                 try:
                     at[place] = chains[place].send(one)
                 except StopIteration as done:
                     found[place] = done.value
                     del at[place]
-        return [found[place] for place in range(len(folds))]
+        each = [found[place] for place in range(len(chains))]
+        return [list(joined.from_iterable(each[i : i + len(cuts)])) for i in range(0, len(each), len(cuts))]
 
     def follow_slopes(
         self, folds: Sequence[ClassFold], penalties: Sequence[Sequence[L1L2]]

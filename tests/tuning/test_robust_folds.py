@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -46,7 +45,6 @@ def test_errors_of_a_quantile_are_those_of_scikit_learn_at_every_alpha(
     monkeypatch.setattr(robust, "NEAR_ROWS", near)
     monkeypatch.setattr(robust, "LEAST_NEAR", 1)
     frame, X, y = far_off()
-    monkeypatch.setattr(robust, "STRETCH", 3)
     found = shoal.tune(frame, "y", "quantile", shrink="lasso", quantile=0.83, folds=FOLDS, n_alphas=8)
     for i, alpha in enumerate(found.alphas):
         errors = []
@@ -57,19 +55,6 @@ def test_errors_of_a_quantile_are_those_of_scikit_learn_at_every_alpha(
             errors.append(np.maximum(0.83 * r, -0.17 * r).mean())
         assert found.cv_mean[i] == pytest.approx(np.mean(errors), rel=1e-9)
     assert found.measure == "pinball loss"
-
-
-def test_a_quantile_of_an_even_number_of_rows_is_that_of_weights_too() -> None:
-    frame, _, _ = far_off()
-    rng = np.random.default_rng(5)
-    own = frame.assign(n=rng.integers(1, 4, ROWS), g=rng.integers(0, 20, ROWS).astype(str))
-    more = own.loc[own.index.repeat(own["n"])]
-    how: dict[str, Any] = {"shrink": "ridge", "alphas": [9.0, 0.9], "folds": FOLDS, "fold_by": "group:g"}
-    how["features"] = [name for name in frame if name != "y"]
-    once = shoal.tune(own, "y", "quantile", weights="n", weights_are="frequency", **how).tuned
-    many = shoal.tune(more, "y", "quantile", **how).tuned
-    np.testing.assert_allclose(once.curve.errors, many.curve.errors, rtol=1e-12)
-    assert max(once.certificate.relative, many.certificate.relative) < 1e-12
 
 
 def test_errors_of_huber_are_those_of_scikit_learn_at_its_minimum(tmp_path: Path) -> None:
