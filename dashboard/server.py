@@ -191,6 +191,8 @@ def _empty(state: SessionState) -> None:
 
 def _tidied() -> None:
     studies.close_idle()
+    if needed := sys.modules.get("shoal.dashboard.tables.needed"):  # which comes with the first page
+        needed.forget_idle()
     gc.unfreeze()
     gc.collect()
     gc.freeze()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from shoal.errors import DamagedFile, Reason, Standing
 from shoal.files import sealed
@@ -20,6 +20,7 @@ BROKEN_OFF = ("failed", "interrupted")  # ended by what nobody asked for
 RESUMABLE = ("stopped", *BROKEN_OFF)
 ENDED = ("finished", *RESUMABLE)
 FITTED = Standing("finished", "The fit is complete.", Reason.COMPLETE)  # a result that says nothing else
+LARGE = 1 << 20  # bytes of a result, one about very many columns, from which it is not parsed at every look
 REMEMBERED = 10_000  # results whose ending a process knows
 FOLDER = "folder"  # a field of every document: the name of the folder that it was written in
 BEGINNING = ("job.json", "config.json")  # written with the folder: what they agree on is whose it is
@@ -37,6 +38,22 @@ def write_json(path: Path, values: dict[str, Any], last: bool = False) -> None:
         raise FileNotFoundError(2, "the run's folder is gone", str(path.parent))
     write = reserve.write if last else write_atomically
     write(path, sealed.sealed({**values, FOLDER: owner_of(path.parent)}, path.name))
+
+
+class Mark(NamedTuple):
+    """Another one for every other document that was ever at a place."""
+
+    written: int
+    file: int
+    size: int
+
+
+def mark_of(path: Path) -> Mark | None:
+    try:
+        seen = path.stat()
+    except OSError:
+        return None
+    return Mark(seen.st_mtime_ns, seen.st_ino, seen.st_size)
 
 
 def read_json(path: Path) -> dict[str, Any] | None:

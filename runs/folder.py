@@ -39,7 +39,7 @@ from shoal.results.fit import FitReport
 from shoal.results.plain import Malformed, read
 from shoal.results.tuned import CrossValidated
 from shoal.runs import reserve
-from shoal.runs.documents import ENDED, FITTED, last_word, owner_of, read_json, write_json
+from shoal.runs.documents import ENDED, FITTED, LARGE, Mark, last_word, mark_of, owner_of, read_json, write_json
 from shoal.runs.spawning import is_gone
 from shoal.runs.tickets import place_in_words, ticket_at_work
 from shoal.settings.config import RunConfig
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from shoal.storage import Storage
 
 PATIENCE = 30.0  # seconds that a new process may take to say that it has started
-LARGE = 1 << 20  # bytes of a result from which it is not parsed at every look
 ACTIVE = ("queued", "preparing", "running", "paused", "stopping")
 KILLED = "The run ended before it was finished: its process was stopped"
 
@@ -116,15 +115,15 @@ class Run:
         return read(CrossValidated, found, "tuned") if found else None
 
     @property
+    def result_mark(self) -> Mark | None:
+        return mark_of(self.directory / "result.json")
+
+    @property
     def result(self) -> dict[str, Any] | None:
         """A large one, about very many columns, is parsed once for as long as somebody looks at this run."""
-        try:
-            seen = (self.directory / "result.json").stat()
-        except OSError:
-            return None
-        if seen.st_size < LARGE:
-            return self._read("result.json")
-        mark, known = (seen.st_mtime_ns, seen.st_ino, seen.st_size), vars(self)
+        mark, known = self.result_mark, vars(self)
+        if mark is None or mark.size < LARGE:
+            return mark and self._read("result.json")
         if known.get("_mark") != mark:
             known.update(_parsed=self._read("result.json"), _mark=mark)
         parsed: dict[str, Any] | None = known["_parsed"]

@@ -59,13 +59,15 @@ def stand(found: Asked) -> Stand | None:
     """Of the choices of this reading; where it came to nothing, of the one before it."""
     if not names_columns(found):
         return None
-    look = inspection(found.inspection).table
-    if look is None or look.sparse:
+    look = inspection(found.inspection)
+    if look.goes_on and kept(found) is None:
+        look = _without_choices(found)  # names are the same, and were seen before anything was chosen for them
+    if look.table is None or look.table.sparse:
         return kept(found)
-    names = [column.name for column in look.columns]
+    names = [column.name for column in look.table.columns]
     named = set(_named(found, names))
     places = {name: place for place, name in enumerate(names) if name in named}
-    return Stand(len(names), str(look.dialect.get("encoding", "")), places)
+    return Stand(len(names), str(look.table.dialect.get("encoding", "")), places)
 
 
 def kept(found: Asked) -> Stand | None:
@@ -93,10 +95,12 @@ def _place(found: Asked) -> tuple[str, ...]:
 def look_at_names(found: Asked) -> Inspection:
     """The look that tells how columns are named: where it fails, perhaps for names alone, one without any of ours."""
     look = inspection(found.inspection)
-    if look.has_failed and any(found.read.get(knob) for knob in OF_COLUMNS):
-        bare = {knob: value for knob, value in found.read.items() if knob not in OF_COLUMNS}
-        return inspection(page_config(found.table.path, bare))
-    return look
+    return _without_choices(found) if look.has_failed and any(found.read.get(knob) for knob in OF_COLUMNS) else look
+
+
+def _without_choices(found: Asked) -> Inspection:
+    bare = {knob: value for knob, value in found.read.items() if knob not in OF_COLUMNS}
+    return inspection(page_config(found.table.path, bare))
 
 
 def followed(found: Asked, stood: Stand | None, table: TableLook | None) -> TakenOver | None:

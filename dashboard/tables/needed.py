@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
+
 import streamlit as st
 
 from shoal.dashboard.parts import places, wording
@@ -14,11 +17,16 @@ from shoal.dashboard.tables.sources import Asked, find_table
 from shoal.lazy.classes import dataclass
 from shoal.results.answers.table import TableLook
 from shoal.results.plain import Malformed
+from shoal.runs.documents import LARGE, Mark
 from shoal.runs.launch import Run
 from shoal.settings.config import RunConfig
 from shoal.words import plural
 
 RECENT = 5
+KEPT = 3  # looks at very many columns: a page has one that is quick, one with advice, and perhaps one of names
+IDLE = 60.0  # seconds
+
+_kept: dict[Path, tuple[Mark, float, TableLook]] = {}  # of all tabs; with when it was last asked for
 
 
 def offer_tables() -> None:
@@ -66,11 +74,31 @@ def inspection(config: RunConfig) -> Inspection:
     """What is in a file, asked for unless somebody did so before; an answer of another version is asked for anew."""
     run = answered("inspect", config)
     goes_on = run.is_active
-    result = None if goes_on else run.result
     try:
-        return Inspection(run, goes_on, None if result is None else TableLook.from_dict(result))
+        return Inspection(run, goes_on, None if goes_on else _seen_by(run))
     except Malformed:
         return Inspection(answered("inspect", config, anew=True), True, None)
+
+
+def _seen_by(run: Run) -> TableLook | None:
+    """A look at very many columns is kept for a while: a page asks for it several times whenever it is drawn."""
+    mark, (known, _, table) = run.result_mark, _kept.get(run.directory, (None, 0.0, None))
+    if mark is None or mark != known:
+        result = run.result
+        table = None if result is None else TableLook.from_dict(result)
+    if table is not None and mark is not None and mark.size >= LARGE:
+        _kept.pop(run.directory, None)
+        _kept[run.directory] = (mark, time.monotonic(), table)
+        for directory in list(_kept)[:-KEPT]:
+            _kept.pop(directory, None)
+    return table
+
+
+def forget_idle(seconds: float = IDLE) -> None:
+    """Let go of what no page has asked for in that time."""
+    for directory, (_, asked, _) in list(_kept.items()):
+        if time.monotonic() - asked >= seconds:
+            _kept.pop(directory, None)
 
 
 def looked_at(found: Asked, without_sparse: str = "") -> TableLook | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,8 @@ from streamlit.testing.v1 import AppTest
 
 from shoal.dashboard.data import following
 from shoal.dashboard.tables.choices import STOOD, address_of, stored
+from shoal.dashboard.tables.needed import Inspection
+from shoal.settings.config import RunConfig
 from support.dashboard.data_page import columns_of, upload, view
 from support.pages import checked, open_page, said, settle, widget
 
@@ -53,6 +56,23 @@ def test_choices_follow_their_columns_to_another_encoding() -> None:
     assert list(columns_of(page)["Type"]) == ["number", "names", "number", "names", "number"]
     assert "dropped" not in said(page)
     assert address_of(page.query_params["data"]) == dict(page.query_params)
+
+
+def test_they_follow_while_the_look_that_they_asked_for_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    view(WESTERN, read=json.dumps({"encoding": "cp1252"}))
+    page = view(WESTERN, read=json.dumps({"encoding": "cp1252", "categorical": ["Geschoß"]}), target="Größe")
+    found, once = following.inspection, iter([True])  # while the page is drawn after the choice, it is there
+
+    def slow(config: RunConfig) -> Inspection:
+        look = found(config)
+        return replace(look, goes_on=True, table=None) if config.categorical and next(once, False) else look
+
+    with monkeypatch.context() as busy:
+        busy.setattr(following, "inspection", slow)
+        page = checked(widget(page, "selectbox", "Text encoding").set_value(WRONG).run())
+    page = settle(page)
+    assert chosen_of(page) == {"encoding": "cp1251", "categorical": [garbled("Geschoß")]}
+    assert page.query_params["target"] == garbled("Größe")
 
 
 @pytest.mark.parametrize("late", [False, True])

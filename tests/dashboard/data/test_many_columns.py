@@ -11,8 +11,9 @@ from streamlit.testing.v1 import AppTest
 
 from shoal.dashboard.data.columns import NAME, SHOWN
 from shoal.dashboard.parts.picking import LISTED, found_words, matching, named, offered
-from shoal.dashboard.tables import uploads
+from shoal.dashboard.tables import needed, uploads
 from shoal.home import table_choices_file
+from shoal.results.answers.table import TableLook
 from shoal.words import shortened
 from support.pages import checked, open_page, page_bytes, said, settle, uploaded, widget
 from support.runs import run_home
@@ -64,6 +65,25 @@ def test_the_data_page_shows_some_columns_and_finds_the_others(wide: str) -> Non
     assert list(page.get("dataframe")[0].value["Column"])[-1] == shortened(f"x{COLUMNS - 1}_{'n' * LONG}", NAME)
     page = checked(widget(page, "text_input", "Find a column").set_value("x777_").run())
     assert list(page.get("dataframe")[0].value["Column"]) == [shortened(f"x777_{'n' * LONG}", NAME)]
+
+
+def test_what_is_known_of_many_columns_is_not_read_again_for_every_drawing(
+    wide: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(needed, "LARGE", 1 << 16)  # many more columns would take the test a minute
+    page = settle(open_page("train", data=wide))
+    read, as_it_is = [], TableLook.from_dict
+
+    def from_dict(values: dict[str, Any]) -> TableLook:
+        read.append(values)
+        return as_it_is(values)
+
+    monkeypatch.setattr(TableLook, "from_dict", from_dict)
+    page = checked(page.run())
+    assert read == []
+    needed.forget_idle(0.0)
+    checked(page.run())
+    assert len(read) == 1  # for the table and the advice about it
 
 
 @pytest.mark.parametrize("place", ["data", "train", "tune", "search"])
